@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything a developer runs; `nox` alone runs what decides whether a change lands.
+
+`nox -l` lists the sessions, `nox -s NAME -- ARGS` passes arguments on, `nox -R -s NAME`
+skips the installation. Environments are plain venvs filled by pip, so that a wheel of
+PyTorch found on the machine (for its accelerator, or without one) is the one that is
+tested.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import nox
+
+nox.needs_version = ">=2025.5"
+nox.options.default_venv_backend = "venv"
+nox.options.reuse_venv = "yes"
+nox.options.error_on_external_run = True
+
+PINNED = ("--quiet", "--constraint", "constraints.txt")
+PROJECT = nox.project.load_toml("pyproject.toml")
+BOTH_EXTRAS = ".[torch,jax,flax]"
+
+# What each test session installs, and where its tests and its doctests are.
+EXTRAS = {"core": ".", "torch": ".[torch]", "jax": ".[jax]"}
+GROUPS = {"core": "test", "torch": "test-torch", "jax": "test-jax"}
+TESTS = {
+    "core": ("numcheck", "tests/core", "tests/workshop"),
+    "torch": ("numcheck_torch", "tests/torch"),
+    "jax": ("numcheck_jax", "tests/jax"),
+}
+
+
+def group(*names: str) -> tuple[str, ...]:
+    """Returns the requirements of dependency groups named in pyproject.toml."""
+    return nox.project.dependency_groups(PROJECT, *names)
+
+
+def frameworks(session: nox.Session, *groups: str) -> str:
+    """Returns the Python of the one environment that holds both frameworks.
+
+    The two are gigabytes, so the sessions that need both share them.
+    """
+    home = session.cache_dir.parent / "frameworks"
+    python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not python.exists():
+        session.run(sys.executable, "-m", "venv", str(home), external=True)
+    install = (str(python), "-m", "pip", "install", *PINNED)
+    session.run(*install, "--editable", BOTH_EXTRAS, *group(*groups), external=True)
+    return str(python)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Checks form, spelling and who imports whom; `-- --fix` repairs what it can."""
+    session.install(*PINNED, *group("lint"))
+    fix = "--fix" in session.posargs
+    session.run("ruff", "format", *([] if fix else ["--check"]))
+    session.run("ruff", "check", *(["--fix"] if fix else []))
+    session.run("codespell")
+    session.run("lint-imports")
+
+
+@nox.session(venv_backend="none")
+def types(session: nox.Session) -> None:
+    """Checks all three packages with mypy --strict, against the real frameworks."""
+    python = frameworks(session, "types")
+    session.run(python, "-m", "mypy", *session.posargs, external=True)
+
+
+@nox.session
+@nox.parametrize("part", ["core", "torch", "jax"], ids=["core", "torch", "jax"])
+def tests(session: nox.Session, part: str) -> None:
+    """Runs one package's tests and doctests, with no other framework installed."""
+    session.install(*PINNED, "--editable", EXTRAS[part], *group(GROUPS[part]))
+    where = session.posargs or ("--doctest-modules", *TESTS[part])
+    session.run("python", "-m", "pytest", *where)
+
+
+@nox.session(name="tests(cross)", venv_backend="none")
+def cross(session: nox.Session) -> None:
+    """Runs the tests in which core and adapters must agree, and the cases."""
+    python = frameworks(session, "test-cross")
+    where = session.posargs or ("tests/cross", "tests/cases")
+    session.run(python, "-m", "pytest", *where, external=True)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Builds the documentation into site/; a broken link or reference is an error."""
+    session.install(*PINNED, *group("docs"))
+    session.run("mkdocs", *(session.posargs or ("build", "--strict")))
+
+
+@nox.session(venv_backend="none", default=False)
+def demo(session: nox.Session) -> None:
+    """Breaks a small training in both frameworks, explains it, writes report.html."""
+    python = frameworks(session)
+    session.run(python, "-m", "numcheck", "demo", *session.posargs, external=True)
+
+
+@nox.session(venv_backend="none", default=False)
+def bench(session: nox.Session) -> None:
+    """Prints what watching and tracing cost, beside other tools; `-- FILE` picks one."""
+    python = frameworks(session, "test-cross")
+    chosen = session.posargs or ("benchmarks/overhead.py",)
+    session.run(python, *chosen, external=True)
+
+
+@nox.session(venv_backend="none", default=False)
+def browser(session: nox.Session) -> None:
+    """Opens the HTML report in an installed Chromium and uses it as a reader would."""
+    python = frameworks(session, "test-cross", "browser")
+    where = session.posargs or ("tests/core",)
+    session.run(python, "-m", "pytest", "-m", "browser", *where, external=True)
