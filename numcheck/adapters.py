@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The door between the core and the frameworks.
+
+An adapter registers an object with the methods of `Adapter` under the entry-point
+group ``numcheck.adapters``. `instrument` asks each adapter whether what it was given
+is theirs. What happens to be imported plays no role.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Protocol
+
+from numcheck.errors import AmbiguousTargetError, ArgumentTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numcheck.monitor import Monitor
+
+__all__ = ["Adapter", "adapters", "instrument"]
+
+GROUP = "numcheck.adapters"
+
+
+class Adapter(Protocol):
+    """What a framework's package must answer. Importing it loads no framework."""
+
+    name: str
+    call: str
+    """The explicit call a user can type instead, e.g. ``numcheck_jax.instrument``."""
+
+    def claims(self, target: object) -> bool:
+        """Whether `target` (a module, a compiled function) is of this framework."""
+        ...
+
+    def claims_leaf(self, leaf: object) -> bool:
+        """Whether `leaf` (an array, a module) is a value of this framework."""
+        ...
+
+    def instrument(self, target: Any, **options: Any) -> Any:  # noqa: ANN401 - any framework's object
+        """Return `target`, watched."""
+        ...
+
+
+@functools.cache
+def adapters() -> tuple[Adapter, ...]:
+    """Return the installed adapters, by name."""
+    found = sorted(entry_points(group=GROUP), key=lambda e: e.name)
+    return tuple(entry.load() for entry in found)
+
+
+def instrument(target: Any, **options: Any) -> Any:  # noqa: ANN401 - any framework's object
+    """Return `target` watched by the adapter of its framework.
+
+    Args:
+        target: a module or model, a compiled function, or a plain function. The
+            framework of a plain function is decided at its first call, by the
+            arrays and modules among its arguments.
+        **options: see `numcheck.monitor.Options`, and the explicit calls
+            `numcheck_torch.instrument` and `numcheck_jax.instrument`.
+
+    Raises:
+        ArgumentTypeError: `target` cannot be called.
+        AmbiguousTargetError: several frameworks claim it, or none does.
+    """
+    if not callable(target):
+        msg = (
+            "instrument expects a module, a compiled function or a plain function, "
+            f"got {type(target).__name__}"
+        )
+        raise ArgumentTypeError(msg)
+    owners = [a for a in adapters() if a.claims(target)]
+    if owners:
+        return _only(owners, f"{type(target).__name__} object").instrument(
+            target, **options
+        )
+    return _Undecided(target, options)
+
+
+def _only(owners: list[Adapter], what: str) -> Adapter:
+    if len(owners) == 1:
+        return owners[0]
+    calls = " or ".join(a.call for a in (owners or adapters()))
+    how = "several frameworks" if owners else "no framework"
+    msg = f"{how} could be meant by {what}; call {calls} explicitly"
+    raise AmbiguousTargetError(msg)
+
+
+class _Undecided:
+    """A plain function whose framework shows at its first call."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._options = options
+        self._decided: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the user's own signature
+        if self._decided is None:
+            leaves = list(_leaves((args, kwargs)))
+            owners = [a for a in adapters() if any(map(a.claims_leaf, leaves))]
+            owner = _only(owners, f"the arguments of {self.__name__}")
+            self._decided = owner.instrument(self._function, **self._options)
+        return self._decided(*args, **kwargs)
+
+    @property
+    def numcheck(self) -> Monitor:
+        """The monitor; there is none before the first call."""
+        if self._decided is None:
+            msg = f"{self.__name__} was not called yet, so its framework is not known"
+            raise AmbiguousTargetError(msg)
+        monitor: Monitor = self._decided.numcheck  # type: ignore[attr-defined]
+        return monitor
+
+
+def _leaves(tree: object) -> Iterator[object]:
+    """Yield what the containers of a call's arguments hold, depth first."""
+    if isinstance(tree, dict):
+        for value in tree.values():
+            yield from _leaves(value)
+    elif isinstance(tree, list | tuple | set):
+        for value in tree:
+            yield from _leaves(value)
+    elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        yield tree
+        for field in dataclasses.fields(tree):
+            yield from _leaves(getattr(tree, field.name, None))
+    else:
+        yield tree

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an adapter can do with a failing step whose inputs it still holds.
+
+The core decides which experiments to run and what they mean; the adapter only runs
+the step again with one thing changed and says what came out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numcheck.measure.summary import Summary
+    from numcheck.record.trace import Trace
+
+__all__ = ["CannotRunError", "Laboratory", "Outcome"]
+
+
+class CannotRunError(Exception):
+    """An experiment cannot be run here; the text says why. Never reaches the user."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run of the step gave.
+
+    Attributes:
+        kept: for each kept value (``loss``, ``gradient:NAME``…), what it held.
+        trace: trace of that run, where one was recorded.
+    """
+
+    kept: Mapping[str, Summary]
+    trace: Trace | None = None
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether every kept value that was measured is finite."""
+        return all(s.is_finite is not False for s in self.kept.values())
+
+
+class Laboratory(Protocol):
+    """The failing step, held by an adapter, ready to be run again.
+
+    Every method leaves the user's program, parameters, buffers and random state as
+    they were. Every method may raise `CannotRunError`.
+    """
+
+    def replay(self) -> Trace:
+        """Run the step unchanged with every operator recorded and fully measured."""
+        ...
+
+    def in_format(self, name: Literal["same", "float32", "float64"]) -> Outcome:
+        """Run the step with its lower-precision dtypes lifted to the named format.
+
+        ``same`` lifts each dtype to itself and must give the bit-equal step; when it
+        does not, lifting is not faithful for this program.
+        """
+        ...
+
+    def beside_float32(self) -> tuple[Trace, Mapping[int, float]]:
+        """Run the step and its float32 lift side by side.
+
+        Returns the step's trace and, by site index, the relative L2 error of the
+        site's value against the lifted run's.
+        """
+        ...
+
+    def rows(self) -> int | None:
+        """Return the number of samples in the batch; None when it has no batch axis."""
+        ...
+
+    def on_rows(self, rows: Sequence[int]) -> Outcome:
+        """Run the step on the given samples only."""
+        ...
+
+    def at_initial_parameters(self) -> Outcome:
+        """Run the step with the parameters (and state) of the first watched step."""
+        ...

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The framework-neutral half of a watched program: its findings and its policy.
+
+An adapter subclasses `Monitor`, calls `observe` once a step with the scalars it
+read anyway, and hands findings to `deliver`, which does what the user asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+import traceback
+import warnings
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from numcheck.errors import ArgumentError, NonFiniteError
+from numcheck.record.trace import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from numcheck.diagnose.finding import Finding
+    from numcheck.record.trace import Trace
+
+__all__ = ["Level", "Monitor", "NumcheckWarning", "OnError", "Options"]
+
+Level = Literal["watch", "anchors", "trace"]
+OnError = Literal["raise", "warn", "record", "skip"]
+_LEVELS = ("watch", "anchors", "trace")
+_POLICIES = ("raise", "warn", "record", "skip")
+
+
+class NumcheckWarning(UserWarning):
+    """A finding, or trouble inside numcheck, reported without stopping the program."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Options:
+    """How a program is watched; the keyword arguments of `instrument`.
+
+    Attributes:
+        level: ``watch`` looks at what the step hands back and replays a failing step;
+            ``anchors`` adds matmul, convolution and module outputs at every step;
+            ``trace`` records every operator at every step.
+        every: record a full trace with its float32 shadow every so many steps.
+        audit_first: record that trace at the first step too.
+        on_error: ``raise`` NonFiniteError, ``warn``, ``record`` silently, or ``skip``
+            the update and go on.
+        run: folder that keeps the trace; None keeps it in memory only.
+        experiments: run the experiments that tell the cause of a failure.
+    """
+
+    level: Level = "watch"
+    every: int | None = None
+    audit_first: bool = True
+    on_error: OnError = "raise"
+    run: str | os.PathLike[str] | None = None
+    experiments: bool = True
+
+    def __post_init__(self) -> None:
+        """Check every field once, at the border.
+
+        Raises:
+            ArgumentError: a field has a value that is not one of those listed.
+        """
+        _check_choice("level", self.level, _LEVELS)
+        _check_choice("on_error", self.on_error, _POLICIES)
+        if self.every is not None and (
+            not isinstance(self.every, int) or self.every < 1
+        ):
+            msg = f"every must be a positive whole number of steps, got {self.every!r}"
+            raise ArgumentError(msg)
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        listed = ", ".join(repr(c) for c in choices)
+        msg = f"{name} must be one of {listed}; got {value!r}"
+        raise ArgumentError(msg)
+
+
+class Monitor:
+    """What numcheck knows about one watched program.
+
+    Use it as a context manager, or call `close` at the end of the run: a failure of
+    the very last step may still be pending.
+    """
+
+    def __init__(self, options: Options) -> None:
+        """Start watching under the given options."""
+        self.options = options
+        self.step = 0
+        self.events: list[Event] = []
+        self.last_trace: Trace | None = None
+        self._findings: list[Finding] = []
+        self._open: dict[tuple[str, str, str], int] = {}
+        self._closed = False
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings so far, the most severe first, then in the order they came."""
+        order = {"error": 0, "warning": 1, "note": 2}
+        return tuple(sorted(self._findings, key=lambda f: order[f.severity]))
+
+    @property
+    def trace(self) -> Trace | None:
+        """The trace of the recorded steps; None while nothing was recorded."""
+        return self.last_trace
+
+    def observe(self, **scalars: float | str | None) -> None:
+        """Note the scalars of the current step (``loss``, ``gradient_norm``…)."""
+        self.events.extend(
+            Event(name, self.step, value)
+            for name, value in scalars.items()
+            if value is not None
+        )
+
+    def rearm(self) -> None:
+        """Say that a step was healthy: an origin seen before is news again."""
+        self._open.clear()
+
+    def is_known(self, finding: Finding) -> bool:
+        """Whether this origin failed already and no healthy step came since."""
+        return _origin(finding) in self._open
+
+    def deliver(self, findings: Iterable[Finding]) -> None:
+        """Keep the findings and do what the user asked for on errors.
+
+        Raises:
+            NonFiniteError: under ``on_error="raise"``, when one of them is an error.
+        """
+        news = [f for f in findings if not self._counted(f)]
+        self._findings.extend(news)
+        for finding in news:
+            self._open[_origin(finding)] = len(self._findings)
+        errors = tuple(f for f in news if f.severity == "error")
+        policy = self.options.on_error
+        if errors and policy == "raise":
+            raise NonFiniteError(errors, "\n" + self._card(errors))
+        loud = [f for f in news if f.severity != "note"]
+        if loud and policy != "record":
+            warnings.warn("\n" + self._card(loud), NumcheckWarning, stacklevel=3)
+
+    def fault(self, where: str) -> None:
+        """Record an error inside numcheck itself, once for each place, loudly.
+
+        Call it from an ``except`` block. Training goes on.
+        """
+        text = traceback.format_exc(limit=-6)
+        if any(e.name == "fault" and e.value == where for e in self.events):
+            return
+        self.events.append(Event("fault", self.step, where))
+        self.events.append(Event("fault_traceback", self.step, text))
+        message = (
+            f"note[N901]: numcheck failed inside {where}; training goes on, and this "
+            f"part of it is no longer watched\n{text}"
+        )
+        print(message, file=sys.stderr)  # noqa: T201 - the last resort must not depend on logging
+
+    def report(
+        self, path: str | os.PathLike[str] | None = None, lang: str | None = None
+    ) -> str:
+        """Return the report as text, and write it as a page when given a path.
+
+        Args:
+            path: where to write; ``.html``, ``.json`` or ``.sarif`` by its ending.
+            lang: ``en`` or ``zh``; by default NUMCHECK_LANG, else the locale.
+
+        Returns:
+            The terminal report of all findings.
+        """
+        from numcheck.report import write_report
+
+        return write_report(
+            self.findings, self.trace, events=tuple(self.events), path=path, lang=lang
+        )
+
+    def close(self) -> None:
+        """Deliver what is still pending and stop watching. May be called twice."""
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        """Return the monitor itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        """Close; an error of the block itself is not replaced by a finding."""
+        if error is None:
+            self.close()
+            return
+        try:
+            self.close()
+        except NonFiniteError as pending:
+            error.add_note(str(pending))
+
+    def _counted(self, finding: Finding) -> bool:
+        """Count a repeated origin instead of keeping it again."""
+        if not self.is_known(finding):
+            return False
+        for i, known in enumerate(self._findings):
+            if _origin(known) == _origin(finding):
+                self._findings[i] = dataclasses.replace(known, count=known.count + 1)
+        return True
+
+    def _card(self, findings: Iterable[Finding]) -> str:
+        from numcheck.report import card
+
+        return "\n".join(card(f) for f in findings)
+
+
+def _origin(finding: Finding) -> tuple[str, str, str]:
+    return finding.id, finding.site.scope, finding.site.op
+
+
+def options_from(keywords: dict[str, Any]) -> Options:
+    """Return the options in `keywords`, or say which keyword is not one."""
+    names = {f.name for f in dataclasses.fields(Options)}
+    unknown = sorted(set(keywords) - names)
+    if unknown:
+        msg = f"unknown option {unknown[0]!r}; options are {', '.join(sorted(names))}"
+        raise ArgumentError(msg)
+    return Options(**keywords)
