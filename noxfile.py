@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything a developer runs; `nox` alone runs what decides whether a change lands.
 
-`nox -l` lists the sessions, `nox -s NAME -- ARGS` passes arguments on, `nox -R -s NAME`
-skips the installation. Environments are plain venvs filled by pip, so that a wheel of
+`nox -l` lists the sessions, `nox -t tests` runs all tests, `nox -s NAME -- ARGS` passes
+arguments on, `nox -R -s NAME` skips the installation. Environments are plain venvs filled by pip, so that a wheel of
 PyTorch found on the machine (for its accelerator, or without one) is the one that is
 tested.
 """
@@ -70,7 +70,7 @@ def types(session: nox.Session) -> None:
     session.run(python, "-m", "mypy", *session.posargs, external=True)
 
 
-@nox.session
+@nox.session(tags=["tests"])
 @nox.parametrize("part", ["core", "torch", "jax"], ids=["core", "torch", "jax"])
 def tests(session: nox.Session, part: str) -> None:
     """Runs one package's tests and doctests, with no other framework installed."""
@@ -79,7 +79,7 @@ def tests(session: nox.Session, part: str) -> None:
     session.run("python", "-m", "pytest", *where)
 
 
-@nox.session(name="tests(cross)", venv_backend="none")
+@nox.session(name="tests(cross)", venv_backend="none", tags=["tests"])
 def cross(session: nox.Session) -> None:
     """Runs the tests in which core and adapters must agree, and the cases."""
     python = frameworks(session, "test-cross")
@@ -103,7 +103,7 @@ def demo(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none", default=False)
 def bench(session: nox.Session) -> None:
-    """Prints what watching and tracing cost, beside other tools; `-- FILE` picks one."""
+    """Prints what watching and tracing cost beside other tools; `-- FILE` picks one."""
     python = frameworks(session, "test-cross")
     chosen = session.posargs or ("benchmarks/overhead.py",)
     session.run(python, *chosen, external=True)
