@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finding a format by any name or dtype that a framework uses for it."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from typing import Final
+
+from numcheck.errors import UnknownFormatError
+from numcheck.formats._format import Format
+from numcheck.formats._table import ALIASES, SCALAR_FORMATS
+
+__all__ = ["aliases", "get", "names", "normalise"]
+
+_BY_NAME: Final[dict[str, str]] = {
+    alias: name for name, known in ALIASES.items() for alias in (name, *known)
+}
+# e5m10 and its like: IEEE 754 rules with those two widths.
+_FLOAT_NAME: Final = re.compile(r"e(\d+)m(\d+)")
+# q8.8: signed fixed point, the sign counted among the integer bits; uq8.8: unsigned.
+_FIXED_NAME: Final = re.compile(r"(u?)q(\d+)[._](\d+)")
+_INTEGER_NAME: Final = re.compile(r"(u?)int(\d+)")
+_MAX_EXPONENT_BITS: Final = 11
+_MAX_MANTISSA_BITS: Final = 52
+_MAX_INTEGER_BITS: Final = 64
+
+
+def names() -> tuple[str, ...]:
+    """Return the canonical names of all scalar formats.
+
+    Example:
+        >>> "float8_e4m3fn" in names()
+        True
+    """
+    return tuple(SCALAR_FORMATS)
+
+
+def aliases(name: str) -> tuple[str, ...]:
+    """Return the other names under which `get` knows the format `name`.
+
+    Example:
+        >>> aliases("bfloat16")[0]
+        'bf16'
+    """
+    return ALIASES.get(name, ())
+
+
+def get(name_or_dtype: object) -> Format:
+    """Return the scalar format that a name, a dtype or an array stands for.
+
+    Args:
+        name_or_dtype: a `Format` (returned as it is), a name of any framework
+            (``fp16``, ``torch.bfloat16``, ``e4m3``), an ad-hoc name (``e5m10``,
+            ``q8.8``, ``int12``), a dtype, or an object with a ``dtype``.
+
+    Raises:
+        UnknownFormatError: no format is known by that name; the text suggests the
+            nearest one.
+
+    Example:
+        >>> get("torch.float16").name, get("bf16").emax, get("e5m10").max
+        ('float16', 127, 65504.0)
+    """
+    if isinstance(name_or_dtype, Format):
+        return name_or_dtype
+    return _by_text(_text_of(name_or_dtype))
+
+
+def normalise(text: str) -> str:
+    """Return `text` as the tables spell names: lower case, no module prefix.
+
+    Example:
+        >>> normalise("torch.Float16"), normalise("q8.8"), normalise("FP8-E4M3")
+        ('float16', 'q8.8', 'fp8_e4m3')
+    """
+    text = text.strip().strip("<>'\"").lower().replace("-", "_").replace(" ", "_")
+    if _FIXED_NAME.fullmatch(text):
+        return text
+    return text.rpartition(".")[2].strip("'\"")
+
+
+def _text_of(given: object) -> str:
+    if isinstance(given, str):
+        return given
+    if given is float:
+        return "float64"
+    if isinstance(given, type):
+        return given.__name__
+    inner = getattr(given, "dtype", given)
+    name = getattr(inner, "name", None)
+    return name if isinstance(name, str) else str(inner)
+
+
+@functools.lru_cache(maxsize=512)
+def _by_text(text: str) -> Format:
+    name = normalise(text)
+    canonical = _BY_NAME.get(name) or _BY_NAME.get(name.rstrip("_"))
+    if canonical is not None:
+        return SCALAR_FORMATS[canonical]
+    if name in SCALAR_FORMATS:
+        return SCALAR_FORMATS[name]
+    made = _ad_hoc(name)
+    if made is None:
+        raise UnknownFormatError(_unknown_text(text, name))
+    return made
+
+
+def _ad_hoc(name: str) -> Format | None:
+    if match := _FLOAT_NAME.fullmatch(name):
+        return _ad_hoc_float(name, int(match[1]), int(match[2]))
+    if match := _FIXED_NAME.fullmatch(name):
+        whole, fraction = int(match[2]), int(match[3])
+        return _integer(name, whole + fraction, fraction, signed=not match[1])
+    if match := _INTEGER_NAME.fullmatch(name):
+        return _integer(name, int(match[2]), 0, signed=not match[1])
+    if name in ("bool", "bool_"):
+        return _integer("bool", 1, 0, signed=False)
+    return None
+
+
+def _ad_hoc_float(name: str, exponent_bits: int, mantissa_bits: int) -> Format | None:
+    if not 2 <= exponent_bits <= _MAX_EXPONENT_BITS:  # noqa: PLR2004 - one bit leaves no finite normal number beside Inf
+        return None
+    if not 0 < mantissa_bits <= _MAX_MANTISSA_BITS:
+        return None
+    return Format(
+        name,
+        bits=1 + exponent_bits + mantissa_bits,
+        precision=mantissa_bits + 1,
+        bias=(1 << (exponent_bits - 1)) - 1,
+    )
+
+
+def _integer(name: str, bits: int, fraction: int, *, signed: bool) -> Format | None:
+    if not (2 if signed else 1) <= bits <= _MAX_INTEGER_BITS:
+        return None
+    return Format(
+        name,
+        bits=bits,
+        precision=bits - signed,
+        kind="integer",
+        specials="finite",
+        signed=signed,
+        fraction_bits=fraction,
+    )
+
+
+def _unknown_text(text: str, name: str) -> str:
+    known = [*_BY_NAME, *SCALAR_FORMATS]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return (
+        f"unknown number format {text!r}{hint} "
+        "(`numcheck formats` lists all; e5m10 and q8.8 style names also work)"
+    )
