@@ -2,9 +2,9 @@
 """Everything a developer runs; `nox` alone runs what decides whether a change lands.
 
 `nox -l` lists the sessions, `nox -t tests` runs all tests, `nox -s NAME -- ARGS` passes
-arguments on, `nox -R -s NAME` skips the installation. Environments are plain venvs filled by pip, so that a wheel of
-PyTorch found on the machine (for its accelerator, or without one) is the one that is
-tested.
+arguments on, `nox -R -s NAME` skips the installation. Environments are plain venvs
+filled by pip, so that a wheel of PyTorch found on the machine (for its accelerator, or
+without one) is the one that is tested.
 """
 
 from __future__ import annotations
