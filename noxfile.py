@@ -47,8 +47,8 @@ def frameworks(session: nox.Session, *groups: str) -> str:
     python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not python.exists():
         session.run(sys.executable, "-m", "venv", str(home), external=True)
-    install = (str(python), "-m", "pip", "install", *PINNED)
-    session.run(*install, "--editable", BOTH_EXTRAS, *group(*groups), external=True)
+    install = (str(python), "-m", "pip", "install", *PINNED, "--editable", BOTH_EXTRAS)
+    session.run(*install, *group(*groups), external=True, silent=True)
     return str(python)
 
 

@@ -49,8 +49,8 @@ def test_exported_names_equal_what_the_package_binds(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_exported_names_are_sorted_and_unique(package: str) -> None:
-    assert listed(package) == sorted(set(listed(package)))
+def test_exported_names_are_listed_once(package: str) -> None:
+    assert len(listed(package)) == len(set(listed(package)))
 
 
 @pytest.mark.parametrize("name", listed("numcheck"))
