@@ -58,7 +58,7 @@ class Format:
     specials: Specials = "ieee"
     signed: bool = True
     fraction_bits: int = 0
-    values: tuple[float, ...] = ()
+    values: tuple[float, ...] = dataclasses.field(default=(), repr=False)
     native_rounding: Rounding = "nearest_even"
 
     @property

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`finfo`: numpy's question, answered for every format and every framework."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numcheck.formats._registry import get
+
+if TYPE_CHECKING:
+    from numcheck.formats._format import Format
+
+__all__ = ["finfo"]
+
+
+def finfo(x: object) -> Format:
+    """Return the limits of the format of a name, dtype or array.
+
+    The result has the attributes of `numpy.finfo` that concern values (``bits``,
+    ``eps``, ``max``, ``min``, ``smallest_normal``, ``smallest_subnormal``) and those
+    that numpy lacks, such as ``overflow_threshold``.
+
+    Example:
+        >>> import numpy as np
+        >>> finfo(np.zeros(3, np.float16)).max, finfo("bf16").eps
+        (65504.0, 0.0078125)
+    """
+    return get(x)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`summarize`: one pass over an array of any dtype."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from numcheck.formats._arrays import as_array, chunks
+from numcheck.formats._registry import get
+from numcheck.measure._code_histogram import CodeHistogram
+from numcheck.measure._floats import FloatPass
+from numcheck.measure.summary import Summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["summarize"]
+
+# From here on counting codes (65536 bins for 16 bits) beats looking at each element.
+_MIN_CODED: Final = 1 << 14
+
+
+def summarize(
+    array: object,
+    *,
+    histogram: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Summary:
+    """Return the counts and extremes of an array's elements.
+
+    Args:
+        array: numbers of any float, integer or bool dtype, numpy's or ml_dtypes', of
+            any shape; memory-mapped arrays are read once, piece by piece.
+        histogram: whether to count the elements per binade as well.
+        progress: called with the number of elements of each finished piece.
+
+    Returns:
+        A `Summary` of which every count is exact. Sums are taken in float64 over the
+        finite elements. Without elements it is `Summary.empty()` (its histogram None
+        unless asked for); ``amax`` is None when nothing is finite and ``amin`` None
+        when nothing is finite and non-zero.
+
+    Raises:
+        ArgumentTypeError: the array is complex or holds no numbers.
+
+    Example:
+        >>> import numpy as np
+        >>> s = summarize(np.array([1.5, -0.25, 0.0, np.inf], np.float32))
+        >>> s.amax, s.amin, s.zero, s.pos_inf, s.total
+        (1.5, 0.25, 1, 1, 1.25)
+    """
+    values = as_array(array)
+    if values.dtype.kind in "iub":
+        return _summarize_integers(values, histogram=histogram, progress=progress)
+    narrow = values.dtype.itemsize <= 2
+    if narrow and (values.size >= _MIN_CODED or values.dtype.kind == "V"):
+        return _summarize_codes(values, histogram=histogram, progress=progress)
+    return _summarize_floats(values, histogram=histogram, progress=progress)
+
+
+def _summarize_codes(
+    values: NDArray[Any], *, histogram: bool, progress: Callable[[int], None] | None
+) -> Summary:
+    counted = CodeHistogram.of(values, progress=progress)
+    return counted.summary(histogram=histogram)
+
+
+def _summarize_floats(
+    values: NDArray[Any], *, histogram: bool, progress: Callable[[int], None] | None
+) -> Summary:
+    working = np.dtype(np.float32 if values.dtype.itemsize < 8 else np.float64)
+    subnormal_below = get(values.dtype).smallest_normal
+    run = FloatPass(working, subnormal_below, histogram=histogram)
+    for piece in chunks(values):
+        run.add(piece.astype(working, copy=False))
+        if progress is not None:
+            progress(piece.size)
+    return run.summary()
+
+
+def _summarize_integers(
+    values: NDArray[Any], *, histogram: bool, progress: Callable[[int], None] | None
+) -> Summary:
+    run = FloatPass(np.dtype(np.float64), 0.0, histogram=histogram)
+    for piece in chunks(values):
+        run.add(piece.astype(np.float64))
+        if progress is not None:
+            progress(piece.size)
+    return run.summary()
