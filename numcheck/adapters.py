@@ -94,6 +94,7 @@ class _Undecided:
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
+        self._name = getattr(function, "__qualname__", type(function).__name__)
         self._function = function
         self._options = options
         self._decided: Callable[..., Any] | None = None
@@ -102,7 +103,7 @@ class _Undecided:
         if self._decided is None:
             leaves = list(_leaves((args, kwargs)))
             owners = [a for a in adapters() if any(map(a.claims_leaf, leaves))]
-            owner = _only(owners, f"the arguments of {self.__name__}")
+            owner = _only(owners, f"the arguments of {self._name}")
             self._decided = owner.instrument(self._function, **self._options)
         return self._decided(*args, **kwargs)
 
@@ -110,7 +111,7 @@ class _Undecided:
     def numcheck(self) -> Monitor:
         """The monitor; there is none before the first call."""
         if self._decided is None:
-            msg = f"{self.__name__} was not called yet, so its framework is not known"
+            msg = f"{self._name} was not called yet, so its framework is not known"
             raise AmbiguousTargetError(msg)
         monitor: Monitor = self._decided.numcheck  # type: ignore[attr-defined]
         return monitor

@@ -8,20 +8,24 @@ read anyway, and hands findings to `deliver`, which does what the user asked for
 from __future__ import annotations
 
 import dataclasses
-import os
 import sys
 import traceback
 import warnings
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from numcheck.errors import ArgumentError, NonFiniteError
+from numcheck.record.history import TraceHistory
 from numcheck.record.trace import Event
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable
+    from pathlib import Path
     from types import TracebackType
 
     from numcheck.diagnose.finding import Finding
+    from numcheck.diagnose.incident import Incident
+    from numcheck.record.run_folder import RunWriter
     from numcheck.record.trace import Trace
 
 __all__ = ["Level", "Monitor", "NumcheckWarning", "OnError", "Options"]
@@ -67,9 +71,7 @@ class Options:
         """
         _check_choice("level", self.level, _LEVELS)
         _check_choice("on_error", self.on_error, _POLICIES)
-        if self.every is not None and (
-            not isinstance(self.every, int) or self.every < 1
-        ):
+        if self.every is not None and (type(self.every) is not int or self.every < 1):
             msg = f"every must be a positive whole number of steps, got {self.every!r}"
             raise ArgumentError(msg)
 
@@ -88,12 +90,24 @@ class Monitor:
     the very last step may still be pending.
     """
 
-    def __init__(self, options: Options) -> None:
-        """Start watching under the given options."""
+    def __init__(self, options: Options, *, rank: int = 0, **meta: object) -> None:
+        """Start watching under the given options.
+
+        Args:
+            options: how to watch.
+            rank: this process among those that run the program.
+            **meta: what the run folder's meta.json says of the program.
+
+        Raises:
+            RunFolderError: ``options.run`` cannot be written to.
+        """
         self.options = options
+        self.rank = rank
         self.step = 0
         self.events: list[Event] = []
-        self.last_trace: Trace | None = None
+        self._history = TraceHistory()
+        self._run = _open_run(options, rank, meta)
+        self._kept_events = 0
         self._findings: list[Finding] = []
         self._open: dict[tuple[str, str, str], int] = {}
         self._closed = False
@@ -107,7 +121,38 @@ class Monitor:
     @property
     def trace(self) -> Trace | None:
         """The trace of the recorded steps; None while nothing was recorded."""
-        return self.last_trace
+        return self._history.trace
+
+    @property
+    def run_path(self) -> Path | None:
+        """The attempt of the run folder that this run writes; None without ``run=``."""
+        return None if self._run is None else self._run.path
+
+    def record(self, trace: Trace) -> None:
+        """Keep the trace of a step, in memory and in the run folder."""
+        places = self._history.add(trace)
+        if self._run is None:
+            return
+        self._run.trace.sites(self._history.sites)
+        for (step, _), held in trace.summaries.items():
+            here = {places[i]: summary for i, summary in held.items()}
+            self._run.trace.step(step, here)
+        self._flush_events()
+
+    def keep(self, incident: Incident) -> None:
+        """Keep everything known of a failing step, so it can be diagnosed again."""
+        self._history.add(incident.trace)
+        if self._run is not None:
+            from numcheck.diagnose.incident_json import incident_to_json
+
+            known = incident_to_json(incident)
+            self._run.incident(incident.step, incident.trace, known)
+            self._flush_events()
+
+    def _flush_events(self) -> None:
+        if self._run is not None:
+            self._run.trace.events(self.events[self._kept_events :])
+            self._kept_events = len(self.events)
 
     def observe(self, **scalars: float | str | None) -> None:
         """Note the scalars of the current step (``loss``, ``gradient_norm``…)."""
@@ -180,6 +225,7 @@ class Monitor:
     def close(self) -> None:
         """Deliver what is still pending and stop watching. May be called twice."""
         self._closed = True
+        self._flush_events()
 
     def __enter__(self) -> Self:
         """Return the monitor itself."""
@@ -213,6 +259,15 @@ class Monitor:
         from numcheck.report import card
 
         return "\n".join(card(f) for f in findings)
+
+
+def _open_run(options: Options, rank: int, meta: dict[str, object]) -> RunWriter | None:
+    if options.run is None:
+        return None
+    from numcheck.record.run_folder import RunWriter
+
+    chosen = {"level": options.level, "every": options.every}
+    return RunWriter(options.run, rank=rank, meta={"options": chosen, **meta})
 
 
 def _origin(finding: Finding) -> tuple[str, str, str]:

@@ -130,7 +130,7 @@ class TraceBuilder:
         merged = tuple(dict.fromkeys((*site.parents, *parents)))
         self.sites[index] = dataclasses.replace(site, parents=merged)
 
-    def build(self, **meta: Any) -> Trace:
+    def build(self, **meta: object) -> Trace:
         """Return the finished trace."""
         return Trace(
             sites=tuple(self.sites),

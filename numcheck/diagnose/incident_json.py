@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of an incident, as JSON: the trace itself is kept beside it.
+
+A kept incident can be diagnosed again by later rules.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from numcheck.diagnose.finding import Evidence
+from numcheck.diagnose.incident import Experiment, Incident
+from numcheck.record.site_json import (
+    as_number,
+    event_from_json,
+    event_to_json,
+    json_number,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numcheck.record.trace import Trace
+
+__all__ = ["incident_from_json", "incident_to_json"]
+
+
+def incident_to_json(incident: Incident) -> dict[str, Any]:
+    """Return all of an incident but its trace as strict JSON values."""
+    departures = incident.departures
+    return {
+        "reproduced": incident.reproduced,
+        "experiments": [
+            dataclasses.asdict(e) | {"fields": _written(e.fields)}
+            for e in incident.experiments.values()
+        ],
+        "departures": None
+        if departures is None
+        else [[site, json_number(error)] for site, error in departures.items()],
+        "history": [event_to_json(e) for e in incident.history],
+        "settings": _written(incident.settings),
+        "notes": [
+            {"key": n.key, "fields": _written(n.fields), "seen": n.seen}
+            for n in incident.notes
+        ],
+    }
+
+
+def incident_from_json(trace: Trace, step: int, rank: int, known: Any) -> Incident:  # noqa: ANN401 - whatever the file holds
+    """Return the incident that `incident_to_json` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: `known` is not one.
+    """
+    departures = known["departures"]
+    experiments = [
+        Experiment(**(e | {"fields": _read(e["fields"])})) for e in known["experiments"]
+    ]
+    return Incident(
+        trace,
+        step,
+        rank,
+        reproduced=known["reproduced"],
+        experiments={e.name: e for e in experiments},
+        departures=None
+        if departures is None
+        else {int(site): float(error) for site, error in departures},
+        history=tuple(event_from_json(e) for e in known["history"]),
+        settings=_read(known["settings"]),
+        notes=tuple(
+            Evidence(n["key"], _read(n["fields"]), n["seen"]) for n in known["notes"]
+        ),
+    )
+
+
+def _written(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: json_number(value) for name, value in fields.items()}
+
+
+def _read(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: as_number(value) for name, value in fields.items()}

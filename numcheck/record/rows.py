@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Summaries as fixed-size binary records, so that a file of them can be mapped.
+
+A record carries a checksum of itself: a record torn by a crash is recognised at any
+byte. Which fields were measured is a bit mask, since no number stands for "unknown".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from numcheck.measure.summary import Summary
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+__all__ = ["ROW", "pack", "unpack", "valid_rows"]
+
+_COUNTS = ("nan", "pos_inf", "neg_inf", "zero", "subnormal")
+_VALUES = ("low", "high", "amax", "amin", "total", "total_sq")
+_FIELDS = (*_COUNTS, *_VALUES)
+
+ROW = np.dtype(
+    [
+        ("step", "<i8"),
+        ("site", "<i4"),
+        ("measured", "<u4"),
+        ("n", "<i8"),
+        *((name, "<i8") for name in _COUNTS),
+        *((name, "<f8") for name in _VALUES),
+        ("unused", "<u4"),
+        ("checksum", "<u4"),
+    ]
+)
+_BODY = ROW.itemsize - 4
+
+
+def pack(step: int, summaries: Mapping[int, Summary]) -> npt.NDArray[np.void]:
+    """Return one record for each site of a step, in the mapping's order."""
+    rows = np.array([_row(step, i, s) for i, s in summaries.items()], ROW)
+    rows["checksum"] = _checksums(rows)
+    return rows
+
+
+def _row(step: int, site: int, summary: Summary) -> tuple[float, ...]:
+    values = [getattr(summary, name) for name in _FIELDS]
+    measured = sum(1 << bit for bit, v in enumerate(values) if v is not None)
+    return (step, site, measured, summary.n, *(v or 0 for v in values), 0, 0)
+
+
+def _checksums(rows: npt.NDArray[np.void]) -> list[int]:
+    data = memoryview(rows.tobytes())
+    size = ROW.itemsize
+    return [zlib.crc32(data[i : i + _BODY]) for i in range(0, len(data), size)]
+
+
+def unpack(row: Any) -> Summary:  # noqa: ANN401 - a numpy record
+    """Return the summary a record holds."""
+    measured = int(row["measured"])
+    fields = {
+        name: row[name].item() if measured >> bit & 1 else None
+        for bit, name in enumerate(_FIELDS)
+    }
+    return Summary(n=int(row["n"]), **fields)
+
+
+def valid_rows(data: bytes | memoryview) -> tuple[npt.NDArray[np.void], int]:
+    """Return the records at the start of `data` that are whole, and bytes left over.
+
+    Reading stops at the first record whose checksum does not match: what a crash
+    tore is always the end.
+    """
+    whole = len(data) // ROW.itemsize
+    rows = np.frombuffer(data, ROW, count=whole)
+    wrong = np.flatnonzero(rows["checksum"] != np.array(_checksums(rows), np.uint32))
+    good = int(wrong[0]) if len(wrong) else whole
+    return rows[:good], len(data) - good * ROW.itemsize
+
+
+def with_exponents(summary: Summary, counts: Mapping[int, int] | None) -> Summary:
+    """Return the summary with its exponent histogram, which records do not hold."""
+    return dataclasses.replace(summary, exponents=counts) if counts else summary

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder a run leaves behind: attempts, ranks, incidents, tensors.
+
+    RUN/attempt-001/meta.json
+                    rank00000/            the trace (`numcheck.record.trace_files`)
+                    rank00000/incidents/000012/   full trace of failing step 12
+                    rank00000/incidents.jsonl     what was known of each incident
+                    rank00000/witness/*.safetensors
+
+An existing folder gets a new attempt; nothing is overwritten. Only JSON, our own
+binary records and safetensors are ever read: no pickle.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+import re
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numcheck.errors import RunFolderError
+from numcheck.record.site_json import json_line
+from numcheck.record.trace import Trace
+from numcheck.record.trace_files import TraceWriter, read_rank
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from numcheck.measure.summary import Summary
+    from numcheck.record.site import Site
+
+__all__ = ["SCHEMA", "IncidentFiles", "Run", "RunWriter", "open_run"]
+
+SCHEMA = 1
+_ATTEMPT = re.compile(r"attempt-(\d{3,})$")
+_RANK = re.compile(r"rank(\d{5,})$")
+_PACKAGES = ("numcheck", "numpy", "ml_dtypes", "torch", "torch_npu", "jax", "jaxlib",
+             "flax", "optax")  # fmt: skip
+
+
+class RunWriter:
+    """Writes one rank of one attempt of a run."""
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        rank: int = 0,
+        meta: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Create the next attempt, or join the one that lacks this rank.
+
+        Raises:
+            RunFolderError: `folder` is a file, or cannot be written.
+        """
+        home = Path(folder)
+        if home.exists() and not home.is_dir():
+            msg = f"run={str(folder)!r} is a file; expected a folder, or a new name"
+            raise RunFolderError(msg)
+        try:
+            self.path = _claim_attempt(home, rank)
+            _write_meta(self.path / "meta.json", dict(meta or {}))
+        except OSError as error:
+            msg = f"run={str(folder)!r} cannot be written: {error}"
+            raise RunFolderError(msg) from error
+        self._rank_path = self.path / f"rank{rank:05d}"
+        self.trace = TraceWriter(self._rank_path)
+
+    def incident(self, step: int, trace: Trace, known: Mapping[str, Any]) -> None:
+        """Keep the full trace of a failing step and what was known of it.
+
+        Args:
+            step: the step; a second incident of a step gets a number of its own.
+            trace: every operator of the step.
+            known: strict JSON values.
+        """
+        home = self._rank_path / "incidents"
+        name = f"{step:06d}"
+        taken = sum(1 for p in home.glob(f"{name}*")) if home.is_dir() else 0
+        folder = home / (f"{name}-{taken}" if taken else name)
+        rank = next((r for s, r in trace.summaries if s == step), 0)
+        TraceWriter(folder).trace(trace, rank)
+        line = {"folder": folder.name, "step": step, "rank": rank, **known}
+        with (self._rank_path / "incidents.jsonl").open("ab") as file:
+            file.write(json_line(line))
+
+    def witness(self, name: str, tensors: Mapping[str, Any]) -> Path:
+        """Keep tensors (NumPy arrays) as ``witness/NAME.safetensors``.
+
+        Dtypes that safetensors cannot read back are stored as raw bytes, with their
+        dtype and shape in the file's metadata.
+        """
+        from numcheck.record.witness import save_tensors
+
+        return save_tensors(self._rank_path / "witness", name, tensors)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IncidentFiles:
+    """A failing step as it was kept: its full trace, and what was known."""
+
+    step: int
+    rank: int
+    trace: Trace
+    known: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Run:
+    """A run folder, read.
+
+    Attributes:
+        path: the attempt that was read.
+        trace: all ranks together.
+        incidents: failing steps, by rank and step.
+        notes: what could not be read, in English.
+    """
+
+    path: Path
+    trace: Trace
+    incidents: tuple[IncidentFiles, ...]
+    notes: tuple[str, ...]
+
+
+def open_run(folder: str | os.PathLike[str]) -> Run:
+    """Read a run folder, or one of its attempts; the newest attempt by default.
+
+    The folder may still be written to. Torn and damaged records are dropped, each
+    with a note.
+
+    Raises:
+        RunFolderError: the folder is missing, or numcheck did not write it.
+    """
+    attempt = _newest_attempt(Path(folder))
+    meta = _read_meta(attempt / "meta.json")
+    notes: list[str] = []
+    sites: tuple[Site, ...] = ()
+    summaries: dict[tuple[int, int], Mapping[int, Summary]] = {}
+    events = []
+    incidents: list[IncidentFiles] = []
+    for rank, path in _rank_folders(attempt):
+        files = read_rank(path)
+        notes += [f"rank {rank}: {note}" for note in files.notes]
+        # Ranks run the same program; the longest list of sites holds the others'.
+        sites = max(sites, tuple(files.sites), key=len)
+        events += [dataclasses.replace(e, rank=rank) for e in files.events]
+        summaries |= {(step, rank): s for step, s in files.summaries.items()}
+        incidents += _read_incidents(path, rank, notes)
+    events.sort(key=lambda e: (e.step, e.rank))
+    trace = Trace(sites, summaries, tuple(events), meta)
+    return Run(attempt, trace, tuple(incidents), tuple(notes))
+
+
+def _claim_attempt(home: Path, rank: int) -> Path:
+    """Return the attempt this rank writes to: the newest that lacks it, or a new one.
+
+    Creating the rank's folder is what claims it, so two processes cannot both win.
+    """
+    existing = [number for number, _ in _attempts(home)]
+    newest = max(existing, default=0)
+    candidates = [newest, newest + 1] if newest and rank else [newest + 1]
+    for number in (*candidates, *range(newest + 2, newest + 1000)):
+        attempt = home / f"attempt-{number:03d}"
+        try:
+            (attempt / f"rank{rank:05d}").mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return attempt
+    msg = f"{home} holds too many attempts"
+    raise RunFolderError(msg)
+
+
+def _attempts(home: Path) -> list[tuple[int, Path]]:
+    if not home.is_dir():
+        return []
+    matches = ((_ATTEMPT.search(p.name), p) for p in home.iterdir() if p.is_dir())
+    return sorted((int(m[1]), p) for m, p in matches if m)
+
+
+def _newest_attempt(folder: Path) -> Path:
+    if not folder.exists():
+        msg = f"run folder {str(folder)!r} does not exist"
+        raise RunFolderError(msg)
+    if (folder / "meta.json").is_file():
+        return folder
+    attempts = _attempts(folder)
+    if not attempts:
+        msg = (
+            f"{str(folder)!r} is not a run folder: it holds neither meta.json nor "
+            "attempt-NNN folders; `run=` of numcheck's `instrument` writes one"
+        )
+        raise RunFolderError(msg)
+    return attempts[-1][1]
+
+
+def _rank_folders(attempt: Path) -> list[tuple[int, Path]]:
+    matches = ((_RANK.match(p.name), p) for p in attempt.iterdir() if p.is_dir())
+    found = sorted((int(m[1]), p) for m, p in matches if m)
+    if not found:
+        msg = f"{attempt} holds no rank folders: nothing was recorded there"
+        raise RunFolderError(msg)
+    return found
+
+
+def _write_meta(path: Path, extra: dict[str, Any]) -> None:
+    if path.exists():
+        return
+    values = {
+        "schema": SCHEMA,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "versions": {p: v for p in _PACKAGES if (v := _version(p))},
+        **extra,
+    }
+    path.write_bytes(json_line(values))
+
+
+def _version(package: str) -> str | None:
+    """Return the version of a package this process uses; others do not matter."""
+    if package not in sys.modules:
+        return None
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _read_meta(path: Path) -> dict[str, Any]:
+    try:
+        meta = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        msg = f"{path} cannot be read as numcheck's meta.json: {error}"
+        raise RunFolderError(msg) from error
+    schema = meta.get("schema") if isinstance(meta, dict) else None
+    if not isinstance(schema, int):
+        msg = f"{path} was not written by numcheck: it names no schema version"
+        raise RunFolderError(msg)
+    if schema > SCHEMA:
+        msg = (
+            f"{path} has schema {schema}, this numcheck reads up to {SCHEMA}; "
+            "upgrade numcheck"
+        )
+        raise RunFolderError(msg)
+    return dict(meta)
+
+
+def _read_incidents(path: Path, rank: int, notes: list[str]) -> list[IncidentFiles]:
+    listed = path / "incidents.jsonl"
+    if not listed.is_file():
+        return []
+    found = []
+    for number, line in enumerate(listed.read_bytes().split(b"\n"), 1):
+        if not line:
+            continue
+        try:
+            known = json.loads(line)
+            # Only the last part: a hostile name must not lead out of the folder.
+            folder = path / "incidents" / Path(str(known["folder"])).name
+            files, step = read_rank(folder), int(known["step"])
+        except (ValueError, TypeError, KeyError, RecursionError, RunFolderError):
+            notes.append(f"rank {rank}: incident {number} cannot be read; dropped")
+            continue
+        by_rank = {(s, rank): held for s, held in files.summaries.items()}
+        trace = Trace(tuple(files.sites), by_rank, tuple(files.events))
+        found.append(IncidentFiles(step, rank, trace, known))
+    return found

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank's trace on disk: appended while the run goes on, readable at any moment.
+
+``sites.jsonl``        one site a line, as sites appear
+``summaries-NNNNNN.bin``  fixed-size records (`numcheck.record.rows`), flushed once a
+                       step; a new segment every `SEGMENT_STEPS` recorded steps
+``exponents.jsonl``    exponent histograms, where they were measured
+``events.jsonl``       scalars and notes
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from numcheck.errors import RunFolderError
+from numcheck.record import rows as binary
+from numcheck.record.site_json import (
+    event_from_json,
+    event_to_json,
+    json_line,
+    site_from_json,
+    site_to_json,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numcheck.measure.summary import Summary
+    from numcheck.record.site import Site
+    from numcheck.record.trace import Event, Trace
+
+__all__ = ["SEGMENT_STEPS", "RankFiles", "TraceWriter", "read_rank"]
+
+_T = TypeVar("_T")
+
+SEGMENT_STEPS = 1000
+KEPT_WHOLE = 10
+"""Newest segments that keep every step; older ones keep every tenth."""
+THINNED_TO = 10
+
+
+class TraceWriter:
+    """Appends one rank's sites, summaries and events to a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Start writing into a new folder.
+
+        Raises:
+            RunFolderError: the folder holds a trace already.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / "sites.jsonl").exists():
+            msg = f"{folder} holds a trace already; nothing is overwritten"
+            raise RunFolderError(msg)
+        self._folder = folder
+        self._sites_written = 0
+        self._steps_in_segment = 0
+        self._segment = 0
+        (folder / "sites.jsonl").touch()
+
+    def sites(self, sites: Sequence[Site]) -> None:
+        """Append the sites that were not written yet."""
+        new = sites[self._sites_written :]
+        self._append("sites.jsonl", (json_line(site_to_json(s)) for s in new))
+        self._sites_written = max(self._sites_written, len(sites))
+
+    def step(self, step: int, summaries: Mapping[int, Summary]) -> None:
+        """Append what the sites held at one step, and flush."""
+        if self._steps_in_segment == SEGMENT_STEPS:
+            self._next_segment()
+        self._steps_in_segment += 1
+        packed = binary.pack(step, summaries).tobytes()
+        self._append(_segment_name(self._segment), [packed])
+        counted = {i: s.exponents for i, s in summaries.items() if s.exponents}
+        if counted:
+            lines = (
+                json_line({"step": step, "site": i, "counts": list(c.items())})
+                for i, c in counted.items()
+            )
+            self._append("exponents.jsonl", lines)
+
+    def events(self, events: Sequence[Event]) -> None:
+        """Append scalars and notes."""
+        self._append("events.jsonl", (json_line(event_to_json(e)) for e in events))
+
+    def trace(self, trace: Trace, rank: int = 0) -> None:
+        """Append a whole trace of one rank."""
+        self.sites(trace.sites)
+        for (step, owner), summaries in trace.summaries.items():
+            if owner == rank:
+                self.step(step, summaries)
+        self.events(trace.events)
+
+    def _append(self, name: str, chunks: Iterator[bytes] | Sequence[bytes]) -> None:
+        # Opened anew each time: nothing stays open that a crash or a fork could harm.
+        with (self._folder / name).open("ab") as file:
+            file.write(b"".join(chunks))
+
+    def _next_segment(self) -> None:
+        self._segment += 1
+        self._steps_in_segment = 0
+        old = self._segment - KEPT_WHOLE - 1
+        if old >= 0:
+            _thin_out(self._folder / _segment_name(old))
+
+
+def _segment_name(number: int) -> str:
+    return f"summaries-{number:06d}.bin"
+
+
+def _thin_out(path: Path) -> None:
+    """Keep every tenth step of a segment; a crash leaves the old or the new file."""
+    rows, _ = binary.valid_rows(path.read_bytes())
+    kept = rows[rows["step"] % THINNED_TO == 0]
+    beside = path.with_suffix(".tmp")
+    beside.write_bytes(kept.tobytes())
+    beside.replace(path)
+
+
+class RankFiles:
+    """What was read from one rank's folder, with notes on what could not be."""
+
+    def __init__(self) -> None:
+        """Start with nothing read."""
+        self.sites: list[Site] = []
+        self.summaries: dict[int, dict[int, Summary]] = {}
+        self.events: list[Event] = []
+        self.notes: list[str] = []
+
+
+def read_rank(folder: Path) -> RankFiles:
+    """Read one rank's folder. A torn last record is dropped with a note.
+
+    Raises:
+        RunFolderError: the folder holds no trace.
+    """
+    if not (folder / "sites.jsonl").is_file():
+        msg = f"{folder} holds no trace: sites.jsonl is missing"
+        raise RunFolderError(msg)
+    found = RankFiles()
+    found.sites = list(_lines(folder / "sites.jsonl", site_from_json, found.notes))
+    found.events = list(_lines(folder / "events.jsonl", event_from_json, found.notes))
+    histograms = {
+        (step, site): counts
+        for step, site, counts in _lines(
+            folder / "exponents.jsonl", _histogram, found.notes
+        )
+    }
+    for path in sorted(folder.glob("summaries-*.bin")):
+        _read_segment(path, found, histograms)
+    return found
+
+
+def _read_segment(
+    path: Path, found: RankFiles, histograms: Mapping[tuple[int, int], dict[int, int]]
+) -> None:
+    rows, left = binary.valid_rows(path.read_bytes())
+    if left:
+        found.notes.append(f"{path.name}: {left} bytes at the end were torn; dropped")
+    for row in rows:
+        step, site = int(row["step"]), int(row["site"])
+        if not 0 <= site < len(found.sites):
+            found.notes.append(f"{path.name}: a record names unknown site {site}")
+            continue
+        summary = binary.with_exponents(
+            binary.unpack(row), histograms.get((step, site))
+        )
+        found.summaries.setdefault(step, {})[site] = summary
+
+
+def _histogram(row: dict[str, Any]) -> tuple[int, int, dict[int, int]]:
+    counts = {int(e): int(c) for e, c in row["counts"]}
+    return int(row["step"]), int(row["site"]), counts
+
+
+def _lines(
+    path: Path, read: Callable[[dict[str, Any]], _T], notes: list[str]
+) -> Iterator[_T]:
+    """Yield what each line holds; one bad line never hides the others."""
+    if not path.is_file():
+        return
+    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
+        if not line:
+            continue
+        try:
+            yield read(json.loads(line))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            notes.append(f"{path.name}: line {number} cannot be read; dropped")

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of a run are put together by what their sites are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from numcheck.measure.summary import Summary
+from numcheck.record import Site, TraceBuilder
+from numcheck.record.history import TraceHistory
+
+if TYPE_CHECKING:
+    from numcheck.record import Trace
+
+
+def step_of(step: int, ops: list[str]) -> Trace:
+    builder = TraceBuilder(step)
+    for position, op in enumerate(ops):
+        parents = (position - 1,) if position else ()
+        builder.add(Site(0, op, "forward", parents=parents), Summary(n=position))
+    return builder.build()
+
+
+def test_nothing_recorded_is_no_trace() -> None:
+    assert TraceHistory().trace is None
+
+
+@given(st.lists(st.lists(st.sampled_from("abc"), max_size=6), min_size=1, max_size=5))
+def test_every_summary_is_found_again_at_a_site_of_its_operator(
+    program: list[list[str]],
+) -> None:
+    history = TraceHistory()
+    for step, ops in enumerate(program):
+        history.add(step_of(step, ops))
+    trace = history.trace
+    assert trace is not None
+    assert [s.index for s in trace.sites] == list(range(len(trace.sites)))
+    for step, ops in enumerate(program):
+        held = trace.at(step).summaries
+        assert {s.n: trace.sites[i].op for i, s in held.items()} == dict(enumerate(ops))
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=6))
+def test_a_repeated_step_adds_no_site(ops: list[str]) -> None:
+    history = TraceHistory()
+    history.add(step_of(0, ops))
+    before = tuple(history.sites)
+    history.add(step_of(1, ops))
+    assert tuple(history.sites) == before
+
+
+def test_an_inserted_operator_moves_no_other() -> None:
+    history = TraceHistory()
+    history.add(step_of(0, ["a", "b", "c"]))
+    places = history.add(step_of(1, ["a", "x", "b", "c"]))
+    assert places == [0, 3, 1, 2]
