@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The framework-neutral half of a watched program."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from numcheck.diagnose.finding import Finding
+from numcheck.diagnose.incident import Experiment, Incident
+from numcheck.diagnose.incident_json import incident_from_json
+from numcheck.errors import ArgumentError, NonFiniteError
+from numcheck.measure.summary import Summary
+from numcheck.monitor import Monitor, NumcheckWarning, Options, options_from
+from numcheck.record import Event, Site, TraceBuilder, open_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numcheck.diagnose.finding import Severity
+    from numcheck.record import Trace
+
+
+def finding(op: str = "log", severity: Severity = "error", step: int = 3) -> Finding:
+    return Finding("N301", severity, Site(4, op, "forward"), step, "-inf")
+
+
+def one_step(step: int = 0) -> Trace:
+    builder = TraceBuilder(step)
+    builder.add(Site(0, "log", "forward"), Summary(n=1, low=-math.inf, high=0.0))
+    return builder.build()
+
+
+def test_an_error_is_raised_with_its_finding() -> None:
+    monitor = Monitor(Options())
+    with pytest.raises(NonFiniteError, match="N301") as raised:
+        monitor.deliver([finding(severity="warning", op="exp"), finding()])
+    assert raised.value.finding == finding()
+    assert isinstance(raised.value, FloatingPointError)
+    assert [f.severity for f in monitor.findings] == ["error", "warning"]
+
+
+def test_on_error_warn_warns_and_goes_on() -> None:
+    monitor = Monitor(Options(on_error="warn"))
+    with pytest.warns(NumcheckWarning, match="N301"):
+        monitor.deliver([finding()])
+
+
+def test_on_error_record_is_silent() -> None:
+    monitor = Monitor(Options(on_error="record"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        monitor.deliver([finding()])
+    assert monitor.findings == (finding(),)
+
+
+def test_a_note_is_never_loud() -> None:
+    monitor = Monitor(Options())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        monitor.deliver([finding(severity="note")])
+
+
+def test_a_repeated_origin_is_counted_until_a_healthy_step() -> None:
+    monitor = Monitor(Options(on_error="record"))
+    monitor.deliver([finding(step=3)])
+    monitor.deliver([finding(step=4)])
+    assert monitor.is_known(finding(step=5))
+    monitor.rearm()
+    monitor.deliver([finding(step=9)])
+    assert [(f.step, f.count) for f in monitor.findings] == [(3, 2), (9, 1)]
+
+
+def broken_hook() -> None:
+    raise RuntimeError
+
+
+def test_a_failure_inside_numcheck_is_told_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monitor = Monitor(Options())
+    for _ in range(2):
+        try:
+            broken_hook()
+        except RuntimeError:
+            monitor.fault("the output hook")
+    told = capsys.readouterr().err
+    assert told.count("N901") == 1
+    assert "in broken_hook" in told
+    assert "training goes on" in told
+
+
+def test_closing_does_not_hide_the_programs_own_error() -> None:
+    class Pending(Monitor):
+        def close(self) -> None:
+            super().close()
+            self.deliver([finding()])
+
+    with pytest.raises(KeyError) as raised, Pending(Options()):
+        raise KeyError
+    assert "N301" in raised.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"level": "wach"}, "'watch', 'anchors', 'trace'"),
+        ({"on_error": None}, "'raise', 'warn', 'record', 'skip'"),
+        ({"every": 0}, "positive whole number"),
+        ({"every": True}, "positive whole number"),
+        ({"evry": 3}, "unknown option 'evry'"),
+    ],
+    ids=["level", "on_error", "zero", "bool", "unknown"],
+)
+def test_a_wrong_option_says_what_was_expected(
+    keywords: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        options_from(keywords)
+
+
+def test_everything_a_run_saw_is_in_its_folder(tmp_path: Path) -> None:
+    monitor = Monitor(Options(run=tmp_path), framework="none")
+    monitor.observe(loss=math.inf, gradient_norm=None)
+    monitor.record(one_step(0))
+    incident = Incident(
+        one_step(1),
+        1,
+        reproduced=True,
+        experiments={"float32": Experiment("float32", "healthy", "", {"amax": 3e5})},
+        departures={0: math.inf},
+        history=(Event("loss", 0, math.nan),),
+        settings={"lr": 0.1, "fused": True},
+    )
+    monitor.keep(incident)
+    monitor.close()
+    run = open_run(tmp_path)
+    assert run.trace.events == (Event("loss", 0, math.inf),)
+    assert run.trace.at(0).summaries == one_step(0).at(0).summaries
+    (kept,) = run.incidents
+    again = incident_from_json(kept.trace, kept.step, kept.rank, kept.known)
+    assert repr(again) == repr(incident)
+    assert run.path == monitor.run_path
