@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Array to `Summary` through its integer bit pattern, on the device.
+
+A float maximum is no NaN detector: XLA's reductions drop NaN on some backends, so
+every reduction here runs over integers. One row of words holds one array's
+statistics, so that the rows of a whole program travel in one transfer.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from numcheck.measure import summarize as _host_summarize
+from numcheck.measure.summary import Summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "Measure",
+    "decode",
+    "empty_rows",
+    "is_measurable",
+    "merge_rows",
+    "row",
+    "summarize",
+    "width",
+]
+
+Measure = Literal["full", "lean"]
+"""``lean`` rows are cheap enough for every step; ``full`` ones add the signed
+extremes and the count of subnormals."""
+
+_LEAN: Final = ("amax", "amin", "nan", "pos_inf", "neg_inf", "zero")
+_COLUMNS: Final = {"lean": _LEAN, "full": (*_LEAN, "subnormal", "low", "high")}
+_MAXIMA: Final = frozenset({"amax", "high"})
+_MINIMA: Final = frozenset({"amin", "low"})
+_UNSIGNED: Final[dict[int, Any]] = {2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
+
+
+def width(measure: Measure) -> int:
+    """Return the number of words in a row."""
+    return len(_COLUMNS[measure])
+
+
+def is_measurable(aval: Any) -> bool:
+    """Whether a value of this abstract type gets a row: numbers, not keys or flags."""
+    dtype = getattr(aval, "dtype", None)
+    if dtype is None or jnp.issubdtype(dtype, jax.dtypes.extended):
+        return False
+    return is_float(dtype) or jnp.issubdtype(dtype, jnp.integer)
+
+
+def is_float(dtype: Any) -> bool:
+    """Whether a dtype is a floating-point one (complex is not)."""
+    return bool(jnp.issubdtype(dtype, jnp.floating))
+
+
+def row(x: jax.Array, measure: Measure = "full") -> jax.Array:
+    """Return the statistics of `x` as one row of unsigned words.
+
+    Works on concrete and on traced arrays of any shape; an empty array gives the row
+    that merges with any other without changing it.
+
+    Args:
+        x: a floating-point or integer array.
+        measure: which columns to fill.
+    """
+    word = _word()
+    if x.size == 0:
+        return empty_rows(1, measure)[0]
+    columns = _float_columns(x) if is_float(x.dtype) else _integer_columns(x)
+    names = _COLUMNS[measure]
+    values = [jnp.ravel(columns[name]()) for name in names]
+    starts = [np.array(_start(name, v.dtype), v.dtype) for name, v in zip(names, values, strict=True)]
+    reduced = lax.reduce(values, starts, functools.partial(_merge, names), (0,))
+    return jnp.stack([lax.convert_element_type(v, word) for v in reduced])
+
+
+def merge_rows(a: jax.Array, b: jax.Array, measure: Measure = "full") -> jax.Array:
+    """Return the rows of both arrays' elements together; shapes ``[..., columns]``."""
+    names = _COLUMNS[measure]
+    pairs = (
+        tuple(x[..., i] for i in range(len(names))) for x in (a, b)
+    )
+    return jnp.stack(_merge(names, *pairs), axis=-1)
+
+
+def empty_rows(count: int, measure: Measure = "full") -> jax.Array:
+    """Return `count` rows that merge with any other without changing it."""
+    word = np.dtype(_word())
+    start = np.array([_start(name, word) for name in _COLUMNS[measure]], word)
+    return jnp.asarray(np.broadcast_to(start, (count, start.size)))
+
+
+def decode(
+    words: np.ndarray[Any, Any], dtype: Any, size: int, measure: Measure = "full"
+) -> Summary:
+    """Return the `Summary` that a row stands for.
+
+    Args:
+        words: one row.
+        dtype: dtype of the array it was made of.
+        size: number of elements that went into it.
+    """
+    if size == 0:
+        return Summary.empty()
+    found = {name: int(w) for name, w in zip(_COLUMNS[measure], words, strict=True)}
+    if not is_float(dtype):
+        return _decoded_integer(found, size, np.dtype(dtype))
+    return _decoded_float(found, size, np.dtype(_measured_dtype(dtype)))
+
+
+def summarize(array: jax.Array, measure: Measure = "full") -> Summary:
+    """Return what an array holds; exact counts and extremes for every float dtype.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> summarize(jnp.array([1.0, -jnp.inf, jnp.nan, 0.0])).nan
+        1
+    """
+    if _is_on_host(array):
+        return _host_summarize(np.asarray(array))
+    words = np.asarray(_measured_row(array, measure))
+    return decode(words, array.dtype, array.size, measure)
+
+
+def _is_on_host(array: jax.Array) -> bool:
+    """Whether numpy sees the array's memory without a copy or a transfer."""
+    if isinstance(array, np.ndarray | np.generic):
+        return True
+    devices = array.devices()
+    return len(devices) == 1 and next(iter(devices)).platform == "cpu"
+
+
+@functools.partial(jax.jit, static_argnames="measure")
+def _measured_row(x: jax.Array, measure: Measure) -> jax.Array:
+    return row(x, measure)
+
+
+def _word() -> Any:
+    """Words hold the bits of the widest float there can be."""
+    return jnp.uint64 if jax.config.jax_enable_x64 else jnp.uint32
+
+
+def _measured_dtype(dtype: Any) -> Any:
+    """Formats of eight bits and less are measured in float32, which holds them all."""
+    return dtype if jnp.dtype(dtype).itemsize > 1 else jnp.float32
+
+
+def _start(name: str, dtype: Any) -> int:
+    return int(np.iinfo(dtype).max) if name in _MINIMA else 0
+
+
+def _merge(names: tuple[str, ...], a: Any, b: Any) -> list[Any]:
+    merged = []
+    for name, x, y in zip(names, a, b, strict=True):
+        if name in _MAXIMA:
+            merged.append(lax.max(x, y))
+        else:
+            merged.append(lax.min(x, y) if name in _MINIMA else x + y)
+    return merged
+
+
+def _float_columns(x: jax.Array) -> dict[str, Callable[[], jax.Array]]:
+    """Per-element integers whose reductions are the statistics."""
+    normal = float(jnp.finfo(x.dtype).smallest_normal)
+    x = lax.convert_element_type(x, _measured_dtype(x.dtype))
+    dtype = np.dtype(x.dtype)
+    unsigned = np.dtype(_UNSIGNED[dtype.itemsize])
+    top = np.array(1 << (8 * dtype.itemsize - 1), unsigned)
+    inf = np.array(np.inf, dtype).view(unsigned)
+    bits = lax.bitcast_convert_type(x, unsigned)
+    magnitude = bits & ~top
+    negative = (bits & top) != 0
+    finite = magnitude < inf
+    is_inf = magnitude == inf
+    small = (magnitude != 0) & (magnitude < np.array(normal, dtype).view(unsigned))
+    # An unsigned integer that sorts like the float, the infinities included.
+    order = jnp.where(negative, ~bits, bits | top)
+    not_nan = magnitude <= inf
+    count = functools.partial(lax.convert_element_type, new_dtype=jnp.uint32)
+    last = np.array(np.iinfo(unsigned).max, unsigned)
+    return {
+        "amax": lambda: jnp.where(finite, magnitude, np.array(0, unsigned)),
+        # Zero wraps to the largest word, so the minimum skips it.
+        "amin": lambda: jnp.where(finite, magnitude - np.array(1, unsigned), last),
+        "nan": lambda: count(magnitude > inf),
+        "pos_inf": lambda: count(is_inf & ~negative),
+        "neg_inf": lambda: count(is_inf & negative),
+        "zero": lambda: count(magnitude == 0),
+        "subnormal": lambda: count(small),
+        "low": lambda: jnp.where(not_nan, order, last),
+        "high": lambda: jnp.where(not_nan, order, np.array(0, unsigned)),
+    }
+
+
+def _integer_columns(x: jax.Array) -> dict[str, Callable[[], jax.Array]]:
+    wide = np.dtype(_UNSIGNED[max(2, min(8, jnp.dtype(x.dtype).itemsize))])
+    signed = jnp.issubdtype(x.dtype, jnp.signedinteger)
+    as_wide = lax.convert_element_type(x, np.dtype(wide.name[1:]) if signed else wide)
+    bits = lax.bitcast_convert_type(as_wide, wide)
+    top = np.array(1 << (8 * wide.itemsize - 1), wide)
+    order = bits ^ top if signed else bits
+    magnitude = jnp.where(signed & ((bits & top) != 0), -bits, bits)
+    none = jnp.zeros(x.shape, jnp.uint32)
+    return {
+        "amax": lambda: magnitude,
+        "amin": lambda: magnitude - np.array(1, wide),
+        "nan": lambda: none,
+        "pos_inf": lambda: none,
+        "neg_inf": lambda: none,
+        "zero": lambda: lax.convert_element_type(x == 0, jnp.uint32),
+        "subnormal": lambda: none,
+        "low": lambda: order,
+        "high": lambda: order,
+    }
+
+
+def _decoded_float(
+    found: dict[str, int], size: int, dtype: np.dtype[Any]
+) -> Summary:
+    unsigned = np.dtype(_UNSIGNED[dtype.itemsize])
+    top = 1 << (8 * dtype.itemsize - 1)
+
+    def number(bits: int) -> float:
+        return float(np.array(bits & (2 * top - 1), unsigned).view(dtype))
+
+    def ordered(key: int) -> float:
+        return number(key ^ top if key & top else ~key)
+
+    nan, infinite = found["nan"], found["pos_inf"] + found["neg_inf"]
+    finite = size - nan - infinite
+    signed = "low" in found
+    return Summary(
+        n=size,
+        nan=nan,
+        pos_inf=found["pos_inf"],
+        neg_inf=found["neg_inf"],
+        zero=found["zero"],
+        subnormal=found.get("subnormal"),
+        low=(float("nan") if nan else ordered(found["low"])) if signed else None,
+        high=(float("nan") if nan else ordered(found["high"])) if signed else None,
+        amax=number(found["amax"]) if finite else None,
+        amin=number(found["amin"] + 1) if finite > found["zero"] else None,
+    )
+
+
+def _decoded_integer(
+    found: dict[str, int], size: int, dtype: np.dtype[Any]
+) -> Summary:
+    signed = bool(jnp.issubdtype(dtype, jnp.signedinteger))
+    bits = 8 * max(2, min(8, jnp.dtype(dtype).itemsize))
+    offset = (1 << (bits - 1)) if signed else 0
+    low, high = found.get("low"), found.get("high")
+    return Summary(
+        n=size,
+        nan=0,
+        pos_inf=0,
+        neg_inf=0,
+        zero=found["zero"],
+        subnormal=found.get("subnormal"),
+        low=None if low is None else float(low - offset),
+        high=None if high is None else float(high - offset),
+        amax=float(found["amax"]),
+        amin=float(found["amin"] + 1) if size > found["zero"] else None,
+    )
