@@ -1,2 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The JAX adapter of numcheck."""
+"""The JAX adapter of numcheck.
+
+Every name loads its module, and JAX, on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numcheck_jax.check_numerics import check_numerics
+    from numcheck_jax.instrument import instrument
+
+_HOME = {
+    "check_numerics": "numcheck_jax.check_numerics",
+    "instrument": "numcheck_jax.instrument",
+}
+
+__all__ = ["check_numerics", "instrument"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        msg = f"module 'numcheck_jax' has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The object that answers for JAX behind the core's door; it imports no framework."""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+from numcheck.errors import MissingExtraError
+
+__all__ = ["ADAPTER", "JaxAdapter"]
+
+_OURS = frozenset({"equinox", "flax", "haiku", "jax", "jaxlib"})
+
+
+class JaxAdapter:
+    """Tells JAX's objects by the modules their classes come from."""
+
+    name = "jax"
+    call = "numcheck_jax.instrument"
+
+    def claims(self, target: object) -> bool:
+        """Whether `target` is a jitted or transformed function, or a module.
+
+        A plain function is nobody's until its first call; a transformation's result
+        (`jax.grad(f)`) is a plain function too, but lives in JAX's own namespace.
+
+        >>> JaxAdapter().claims(len)
+        False
+        """
+        if isinstance(target, functools.partial):
+            return self.claims(target.func)
+        if isinstance(target, types.MethodType):
+            return self.claims(target.__func__)
+        if isinstance(target, types.FunctionType):
+            return _top(str(target.__globals__.get("__name__", ""))) in _OURS
+        return self.claims_leaf(target)
+
+    def claims_leaf(self, leaf: object) -> bool:
+        """Whether `leaf` is an array or a module of the JAX family.
+
+        >>> JaxAdapter().claims_leaf(1.5)
+        False
+        """
+        return any(_top(c.__module__) in _OURS for c in type(leaf).__mro__)
+
+    def instrument(self, target: Any, **options: Any) -> Any:
+        """Return `target`, watched; see `numcheck_jax.instrument`.
+
+        Raises:
+            MissingExtraError: JAX is not installed.
+        """
+        try:
+            from numcheck_jax.instrument import instrument
+        except ModuleNotFoundError as missing:
+            if missing.name is None or _top(missing.name) not in _OURS:
+                raise
+            msg = f"{missing.name} is not installed: pip install 'numcheck[jax]'"
+            raise MissingExtraError(msg) from missing
+        return instrument(target, **options)
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+ADAPTER = JaxAdapter()
