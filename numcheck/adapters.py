@@ -44,6 +44,14 @@ class Adapter(Protocol):
         """Return `target`, watched."""
         ...
 
+    def demonstrate(self) -> Monitor:
+        """Train a small model that breaks, watched, and return its monitor.
+
+        Raises:
+            MissingExtraError: the framework is not installed.
+        """
+        ...
+
 
 @functools.cache
 def adapters() -> tuple[Adapter, ...]:
@@ -62,9 +70,18 @@ def instrument(target: Any, **options: Any) -> Any:  # noqa: ANN401 - any framew
         **options: see `numcheck.monitor.Options`, and the explicit calls
             `numcheck_torch.instrument` and `numcheck_jax.instrument`.
 
+    Returns:
+        What the adapter returns: the same module, or a function with the same
+        signature and the same results. Its attribute ``numcheck`` is the `Monitor`.
+
     Raises:
         ArgumentTypeError: `target` cannot be called.
         AmbiguousTargetError: several frameworks claim it, or none does.
+
+    >>> step = instrument(lambda x: x)  # decided at the first call
+    >>> step("neither an array nor a module")
+    Traceback (most recent call last):
+    numcheck.errors.AmbiguousTargetError: no framework could be meant by ...
     """
     if not callable(target):
         msg = (
