@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which links of a long chain of values a reader needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numcheck.diagnose.finding import Finding
+    from numcheck.measure.summary import Summary
+    from numcheck.record.site import Site
+
+__all__ = ["Link", "chain_links", "is_origin"]
+
+Link = tuple["Site", "Summary | None"]
+_AROUND_ORIGIN: Final = 3
+_AT_END: Final = 2
+
+
+def is_origin(finding: Finding, site: Site) -> bool:
+    """Whether `site` is the place where the finding was born."""
+    return site.index == finding.site.index and site.op == finding.site.op
+
+
+def chain_links(finding: Finding, longest: int = 12) -> Sequence[Link | int]:
+    """Return the chain, what lies far from origin and harm replaced by its count.
+
+    Args:
+        finding: whose chain.
+        longest: chains up to this length are returned whole.
+    """
+    chain = finding.chain
+    if len(chain) <= longest:
+        return chain
+    at = next((i for i, (s, _) in enumerate(chain) if is_origin(finding, s)), 0)
+    kept = {
+        *range(max(0, at - _AROUND_ORIGIN), min(len(chain), at + _AROUND_ORIGIN + 1)),
+        *range(len(chain) - _AT_END, len(chain)),
+    }
+    links: list[Link | int] = []
+    for i, link in enumerate(chain):
+        if i in kept:
+            links.append(link)
+        elif links and isinstance(links[-1], int):
+            links[-1] += 1
+        else:
+            links.append(1)
+    return links

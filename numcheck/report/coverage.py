@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was watched and what was not; "no finding" means nothing without it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+from numcheck.report.messages import language, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rich.text import Text
+
+    from numcheck.diagnose.finding import Evidence, Finding
+    from numcheck.diagnose.incident import Setting
+    from numcheck.record.trace import Event, Trace
+
+__all__ = ["Coverage", "coverage_lines"]
+
+_PHASES: Final = ("forward", "backward", "optimizer")
+_NOT_SCALARS: Final = ("fault", "fault_traceback", "note", "skipped")
+_SHOWN_SETTINGS: Final = ("framework", "device", "level", "every", "autocast")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Coverage:
+    """What a report's data can say something about.
+
+    Attributes:
+        trace: what was recorded; None when nothing was.
+        events: scalars that were read, and faults of numcheck itself.
+        settings: what is known of the training and of how it was watched.
+        notes: what could not be watched or done.
+    """
+
+    trace: Trace | None
+    events: Sequence[Event] = ()
+    settings: Mapping[str, Setting] = dataclasses.field(default_factory=dict)
+    notes: Sequence[Evidence] = ()
+
+    def seen(self, lang: str | None) -> Iterator[str]:
+        """Yield what was watched, one sentence each."""
+        if self.trace is not None:
+            yield from _recorded(self.trace, lang)
+        separator = text("report.list_separator", lang)
+        scalars = dict.fromkeys(
+            e.name for e in self.events if e.name not in _NOT_SCALARS
+        )
+        if scalars:
+            yield text("report.watch.scalars", lang, names=separator.join(scalars))
+        known = [
+            text("report.watch.setting", lang, name=n, value=self.settings[n])
+            for n in _SHOWN_SETTINGS
+            if n in self.settings
+        ]
+        if known:
+            yield separator.join(known)
+
+    def unseen(self, lang: str | None) -> Iterator[str]:
+        """Yield what was not watched, one sentence each."""
+        if self.trace is None or not self.trace.sites:
+            yield text("report.watch.nothing_recorded", lang)
+        else:
+            yield from _not_recorded(self.trace, lang)
+        for note in self.notes:
+            yield text(f"evidence.{note.key}", lang, **note.fields)
+        faults = dict.fromkeys(str(e.value) for e in self.events if e.name == "fault")
+        for where in faults:
+            yield text("report.watch.fault", lang, where=where)
+
+
+def _recorded(trace: Trace, lang: str | None) -> Iterator[str]:
+    steps = trace.steps
+    kept = sum(s.kind == "kept" for s in trace.sites)
+    if kept:
+        yield text("report.watch.kept", lang, n=kept, steps=len(steps))
+    operators = [s for s in trace.sites if s.kind == "operator"]
+    if operators and steps:
+        phases = dict.fromkeys(s.phase for s in operators)
+        named = (text(f"report.phase.{phase}", lang) for phase in phases)
+        yield text(
+            "report.watch.operators",
+            lang,
+            n=len(operators),
+            phases=text("report.list_separator", lang).join(named),
+            steps=len(steps),
+            first=steps[0],
+            last=steps[-1],
+        )
+    if len(trace.ranks) > 1:
+        yield text("report.watch.ranks", lang, n=len(trace.ranks))
+
+
+def _not_recorded(trace: Trace, lang: str | None) -> Iterator[str]:
+    phases = {s.phase for s in trace.sites if s.kind == "operator"}
+    if not phases:
+        yield text("report.watch.no_operators", lang)
+    for phase in _PHASES:
+        if phases and phase not in phases:
+            named = text(f"report.phase.{phase}", lang)
+            yield text("report.watch.phase", lang, phase=named)
+    measured: set[int] = set()
+    for summaries in trace.summaries.values():
+        measured.update(summaries)
+    missing = len(trace.sites) - len(measured)
+    if missing:
+        yield text("report.watch.unmeasured", lang, n=missing, total=len(trace.sites))
+    steps = trace.steps
+    if steps and len(steps) < steps[-1] - steps[0] + 1:
+        yield text("report.watch.between", lang)
+
+
+def coverage_lines(
+    findings: Sequence[Finding], coverage: Coverage, lang: str | None, width: int
+) -> Iterator[Text]:
+    """Yield how many findings there are, what was watched and what was not."""
+    from rich.text import Text as Line
+
+    lang = language(lang)
+    if findings:
+        counts = {f"{level}s": _count(findings, level) for level in _LEVELS}
+        yield Line(text("report.summary.counts", lang, **counts), "bold")
+    else:
+        yield Line(text("report.summary.clean", lang), "bold green")
+    yield from _section("title_seen", coverage.seen(lang), lang, width)
+    yield from _section("title_unseen", coverage.unseen(lang), lang, width)
+
+
+_LEVELS: Final = ("error", "warning", "note")
+
+
+def _count(findings: Sequence[Finding], level: str) -> int:
+    return sum(f.severity == level for f in findings)
+
+
+def _section(
+    title: str, sentences: Iterable[str], lang: str, width: int
+) -> Iterator[Text]:
+    from rich.text import Text as Line
+
+    from numcheck.report.styled import hanging, joined
+
+    listed = list(sentences)
+    if not listed:
+        return
+    heading = text(f"report.watch.{title}", lang)
+    yield joined((text("report.labelled", lang, label=heading).rstrip(), "bold"))
+    for sentence in listed:
+        yield from hanging(joined("  - "), "    ", Line(sentence), width)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How numbers are written in every report."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from numcheck.measure.summary import Summary
+
+__all__ = ["amax_text", "bits_text", "compact", "count_text", "headroom_bits"]
+
+
+def compact(value: float) -> str:
+    """Return a number in at most four significant digits.
+
+    Example:
+        >>> compact(30720.0), compact(0.25), compact(float("-inf")), compact(7)
+        ('3.072e+04', '0.25', '-Inf', '7')
+    """
+    if isinstance(value, int):
+        return str(value)
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Inf" if value > 0 else "-Inf"
+    whole = value.is_integer() and abs(value) < 1e4
+    return str(int(value)) if whole else f"{value:.4g}"
+
+
+def headroom_bits(summary: Summary | None, dtype: str) -> float | None:
+    """Return log2(largest finite number of the format / amax), in bits.
+
+    Returns:
+        +Inf when nothing but zeros is held, -Inf when an element is infinite; None
+        when it was not measured, nothing is finite, or `dtype` is no floating format.
+
+    Example:
+        >>> from numcheck.measure.summary import Summary
+        >>> headroom_bits(Summary(n=1, amax=32752.0), "float16")
+        1.0
+    """
+    largest = format_max(dtype)
+    if summary is None or largest is None:
+        return None
+    if summary.has_inf:
+        return -math.inf
+    if summary.amax is None:
+        return None
+    return math.inf if summary.amax == 0 else math.log2(largest / summary.amax)
+
+
+def format_max(dtype: str) -> float | None:
+    """Return the largest finite number of a floating format; None for all others."""
+    from numcheck.errors import UnknownFormatError
+    from numcheck.formats import get
+
+    try:
+        known = get(dtype)
+    except UnknownFormatError:
+        return None
+    return None if known.kind == "integer" else known.max
+
+
+def bits_text(bits: float | None) -> str:
+    """Return signed bits with one decimal; a dash when unknown.
+
+    Example:
+        >>> bits_text(1.06), bits_text(-0.31), bits_text(float("inf")), bits_text(None)
+        ('+1.1', '−0.3', '∞', '–')
+    """
+    if bits is None or math.isnan(bits):
+        return "–"
+    if math.isinf(bits):
+        return "∞" if bits > 0 else "<0"
+    return f"{bits:+.1f}".replace("-", "−")
+
+
+def amax_text(summary: Summary) -> str:
+    """Return the largest finite magnitude, marked as a bound beside an Inf."""
+    if summary.amax is None:
+        return "–"
+    return ("≥" if summary.has_inf else "") + f"{summary.amax:.2e}"
+
+
+def count_text(count: int | None, *, present: bool | None) -> str:
+    """Return a count; where only the presence was measured, a bound; else a dash.
+
+    Example:
+        >>> count_text(12000, present=True), count_text(None, present=True)
+        ('12,000', '≥1')
+    """
+    if count is not None:
+        return f"{count:,}"
+    return "–" if present is None else "≥1" if present else "0"

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Short names of sites for people."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from numcheck.measure.summary import Summary
+    from numcheck.record.site import Site, SourceLine
+
+__all__ = ["chain_name", "held", "location", "short_op", "source_path"]
+
+_SCOPE_SEPARATOR: Final = re.compile(r"[./]")
+_KEPT_SCOPES: Final = 2
+
+
+def short_op(op: str) -> str:
+    """Return an operator's name without namespace and overload.
+
+    Example:
+        >>> short_op("aten.log.default"), short_op("dot_general"), short_op("input:x.y")
+        ('log', 'dot_general', 'input:x.y')
+    """
+    parts = op.split(".")
+    return parts[1] if ":" not in op and len(parts) >= 2 else op
+
+
+def chain_name(site: Site) -> str:
+    """Return the end of the module path and the operator.
+
+    Example:
+        >>> from numcheck.record.site import Site
+        >>> chain_name(Site(0, "aten.mm.default", "forward", scope="net.layers.3.mlp"))
+        '3.mlp mm'
+    """
+    if site.kind != "operator" or not site.scope:
+        return short_op(site.op)
+    path = _SCOPE_SEPARATOR.split(site.scope)
+    return f"{'.'.join(path[-_KEPT_SCOPES:])} {short_op(site.op)}"
+
+
+def held(summary: Summary | None) -> str | None:
+    """Return ``NaN``, ``Inf``, ``+Inf`` or ``-Inf`` for what is not finite."""
+    if summary is None or summary.kind is None:
+        return None
+    names = {"nan": "NaN", "inf": "±Inf", "+inf": "Inf", "-inf": "-Inf"}
+    return names[summary.kind]
+
+
+def source_path(file: str) -> str:
+    """Return a file's path from the working directory where it lies below that."""
+    if not os.path.isabs(file):  # noqa: PTH117 - a program's file may be `<string>`
+        return file
+    try:
+        relative = os.path.relpath(file)
+    except ValueError:  # another drive
+        return file
+    return file if relative.startswith(os.pardir) else relative
+
+
+def location(source: SourceLine) -> str:
+    """Return ``file:line`` and the function, as editors and people read it."""
+    place = f"{source_path(source.file)}:{source.line}"
+    return f"{place} in {source.function}" if source.function else place

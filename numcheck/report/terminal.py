@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The terminal report: one card for each finding, and what was watched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numcheck.diagnose.finding import Finding
+    from numcheck.report.coverage import Coverage
+
+__all__ = ["card", "terminal_report"]
+
+_NARROWEST: Final = 40
+_WIDEST: Final = 120
+
+
+def card(
+    finding: Finding,
+    lang: str | None = None,
+    width: int | None = None,
+    colour: bool | None = None,  # noqa: FBT001 - None is a third value
+) -> str:
+    """Return one finding as a card for the terminal.
+
+    Args:
+        finding: what to show.
+        lang: ``en`` or ``zh``; by default NUMCHECK_LANG, else the locale.
+        width: cells in a line; by default the terminal's, within 40 to 120.
+        colour: with ANSI colours; by default only when the output is a terminal and
+            NO_COLOR is not set.
+
+    Returns:
+        Lines without trailing blanks, ending in a newline.
+
+    Example:
+        >>> from numcheck.diagnose.finding import Finding
+        >>> from numcheck.record.site import Site
+        >>> site = Site(0, "aten.log.default", "forward", scope="head")
+        >>> print(card(Finding("N301", "error", site, step=7, kind="nan"), "en", 80))
+        error[N301]: ...
+          --> head  (aten.log.default)
+           = note: first NaN at step 7, forward
+           = cause: not decided by what was seen
+        <BLANKLINE>
+    """
+    from numcheck.report.cardlines import card_lines
+    from numcheck.report.styled import drawn
+
+    width = _width(width)
+    return drawn(card_lines(finding, lang, width), width, colour=_colour(colour))
+
+
+def terminal_report(
+    findings: Sequence[Finding],
+    coverage: Coverage,
+    lang: str | None = None,
+    width: int | None = None,
+    colour: bool | None = None,  # noqa: FBT001 - None is a third value
+) -> str:
+    """Return all cards, how many findings there are, and what was watched.
+
+    Args:
+        findings: the most important first.
+        coverage: what was watched and what was not.
+        lang: as for `card`.
+        width: as for `card`.
+        colour: as for `card`.
+    """
+    from numcheck.report.coverage import coverage_lines
+    from numcheck.report.styled import drawn
+
+    cards = [card(f, lang, width, colour) for f in findings]
+    width = _width(width)
+    lines = coverage_lines(findings, coverage, lang, width)
+    return "\n".join([*cards, drawn(lines, width, colour=_colour(colour))])
+
+
+def _width(wanted: int | None) -> int:
+    if wanted is None:
+        wanted = min(shutil.get_terminal_size().columns, _WIDEST)
+    return max(wanted, _NARROWEST)
+
+
+def _colour(wanted: bool | None) -> bool:  # noqa: FBT001 - None is a third value
+    if wanted is not None:
+        return wanted
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return sys.stdout is not None and sys.stdout.isatty()
