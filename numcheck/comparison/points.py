@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The places at which two runs can be compared.
+
+Operators differ between frameworks and devices (one fused, the other in pieces), so
+runs meet at what both must compute: parameters, the outputs of modules, the loss,
+returned outputs and gradients. Two traces of one framework also meet at operators.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Literal
+
+from numcheck.comparison.names import canonical
+
+if TYPE_CHECKING:
+    from numcheck.measure.summary import Summary
+    from numcheck.record.site import Site
+    from numcheck.record.trace import StepView
+
+__all__ = ["Point", "PointKind", "points"]
+
+PointKind = Literal["given", "parameter", "module", "kept", "operator"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Point:
+    """One comparable value of one run.
+
+    Attributes:
+        kind: what sort of value it is; only equal kinds are compared.
+        path: canonical name (`numcheck.comparison.names`), with the how-many-th
+            occurrence of that name last where there are several.
+        site: the site that holds the value.
+        summary: what it held.
+        order: position in execution.
+    """
+
+    kind: PointKind
+    path: tuple[str, ...]
+    site: Site
+    summary: Summary
+    order: int
+
+
+def points(view: StepView, *, operators: bool = False) -> list[Point]:
+    """Return the comparable points of a step, in execution order.
+
+    Args:
+        view: a step of a trace.
+        operators: also every operator, for two traces of one framework.
+    """
+    found: list[Point] = []
+    seen: dict[tuple[str, tuple[str, ...]], int] = {}
+    ends = _module_ends(view)
+    for site in view.trace.sites:
+        summary = view.summary(site)
+        if summary is None:
+            continue
+        for kind, path in _names(
+            site, ends_module=site.index in ends, operators=operators
+        ):
+            count = seen[kind, path] = seen.get((kind, path), -1) + 1
+            full = (*path, f"#{count}") if count else path
+            found.append(Point(kind, full, site, summary, site.index))
+    return found
+
+
+def _names(
+    site: Site, *, ends_module: bool, operators: bool
+) -> list[tuple[PointKind, tuple[str, ...]]]:
+    kind, _, name = site.op.partition(":")
+    if site.kind == "source":
+        role: PointKind = "parameter" if site.role == "parameter" else "given"
+        return [(role, (site.role, *canonical(name)))]
+    if site.kind == "kept":
+        return [("kept", (kind, *canonical(name)))]
+    names: list[tuple[PointKind, tuple[str, ...]]] = []
+    if ends_module:
+        names.append(("module", canonical(site.scope)))
+    if operators:
+        op = (*canonical(site.scope), site.phase, site.op, str(site.output))
+        names.append(("operator", op))
+    return names
+
+
+def _module_ends(view: StepView) -> frozenset[int]:
+    """Return the last forward operator of each module's call: its output."""
+    last: dict[str, int] = {}
+    for site in view.trace.sites:
+        is_value = site.kind == "operator" and site.phase == "forward"
+        if is_value and site.scope and view.summary(site) is not None:
+            last[site.scope] = site.index
+    return frozenset(last.values())

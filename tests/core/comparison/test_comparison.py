@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two runs are aligned by what they compute, and part where they really do."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from numcheck.comparison import compare_traces
+from numcheck.comparison.names import canonical
+from numcheck.measure import summarize
+from numcheck.record import Site, TraceBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numcheck.record import Trace
+
+Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+
+
+def run(
+    scopes: Sequence[str],
+    values: Sequence[Array],
+    weights: dict[str, Array],
+    framework: str = "x",
+) -> Trace:
+    builder = TraceBuilder(0)
+    for name, weight in weights.items():
+        site = Site(0, f"parameter:{name}", "data", kind="source", role="parameter")
+        builder.add(site, summarize(weight))
+    for scope, value in zip(scopes, values, strict=True):
+        site = Site(0, "dot", "forward", scope=scope, dtype=value.dtype.name)
+        builder.add(site, summarize(value))
+    return builder.build(framework=framework)
+
+
+def layers(rng: np.random.Generator, depth: int) -> list[Array]:
+    return [rng.normal(size=(4, 8)).astype(np.float32) for _ in range(depth)]
+
+
+SCOPES = [f"blocks.{i}.up" for i in range(4)]
+FLAX = [f"blocks_{i}/up" for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("torch_name", "flax_name"),
+    [
+        ("blocks.0.up.weight", "params['blocks_0']['up']['kernel']"),
+        ("ln1.weight", "params/ln1/scale"),
+        ("tok.weight", "['tok']['embedding']"),
+        ("_orig_mod.module.head.bias", "head.bias"),
+        ("bn.running_mean", "bn/mean"),
+    ],
+    ids=["kernel", "scale", "embedding", "wrapped", "statistics"],
+)
+def test_a_place_has_one_name_in_both_frameworks(
+    torch_name: str, flax_name: str
+) -> None:
+    assert canonical(torch_name) == canonical(flax_name)
+
+
+def test_the_same_run_twice_is_equal() -> None:
+    values = layers(np.random.default_rng(0), 4)
+    a = run(SCOPES, values, {"w": values[0]})
+    comparison = compare_traces(a, a)
+    assert {d.verdict for d in comparison.departures} == {"equal"}
+    assert comparison.first_difference is None
+
+
+def test_a_transposed_kernel_is_the_same_kernel() -> None:
+    values = layers(np.random.default_rng(0), 4)
+    a = run(SCOPES, values, {"blocks.0.up.weight": values[0]})
+    b = run(FLAX, values, {"blocks_0/up/kernel": values[0].T}, "y")
+    comparison = compare_traces(a, b)
+    assert comparison.first_difference is None
+    assert comparison.alignment.only_a == comparison.alignment.only_b == ()
+
+
+def test_a_fused_projection_meets_its_parts() -> None:
+    q, k, v = layers(np.random.default_rng(1), 3)
+    a = run([], [], {"attn.qkv.weight": np.concatenate([q, k, v])})
+    parts = {f"attn/{n}/kernel": x for n, x in zip("qkv", (q, k, v), strict=True)}
+    for first, second in ((a, run([], [], parts)), (run([], [], parts), a)):
+        (departure,) = compare_traces(first, second).departures
+        assert departure.pair.how == "fused"
+        assert departure.roundings < 1
+
+
+def test_a_users_map_joins_other_names() -> None:
+    values = layers(np.random.default_rng(0), 2)
+    a = run(["enc.a", "enc.b"], values, {})
+    b = run(["body/x", "body/y"], values[::-1], {}, "y")
+    names = {"enc.a": "body.y", "enc.b": "body.x"}
+    comparison = compare_traces(a, b, names=names)
+    assert {d.pair.how for d in comparison.departures} == {"map"}
+    assert comparison.first_difference is None
+
+
+@given(st.integers(0, 3), st.integers(0, 2**32))
+def test_a_planted_difference_is_named_at_its_layer(layer: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = layers(rng, 4)
+    noise = [x * (1 + np.float32(2e-7) * np.float32(i)) for i, x in enumerate(values)]
+    changed = [x * np.float32(1.01) if i >= layer else x for i, x in enumerate(noise)]
+    comparison = compare_traces(run(SCOPES, values, {}), run(FLAX, changed, {}, "y"))
+    first = comparison.first_difference
+    assert first is not None
+    assert first.pair.a.site.scope == SCOPES[layer]
+
+
+def test_rounding_to_half_precision_is_no_difference() -> None:
+    values = layers(np.random.default_rng(0), 4)
+    halves = [x.astype(np.float16) for x in values]
+    a, b = run(SCOPES, values, {}), run(SCOPES, halves, {})
+    verdicts = {d.verdict for d in compare_traces(a, b).departures}
+    assert verdicts <= {"equal", "rounding"}
+
+
+def test_nan_against_inf_is_equal_and_against_a_number_is_not() -> None:
+    values = layers(np.random.default_rng(0), 1)
+    nan, inf = values[0].copy(), values[0].copy()
+    nan[0, 0], inf[0, 0] = math.nan, math.inf
+    runs = [run(SCOPES[:1], [x], {}) for x in (values[0], nan, inf)]
+    assert compare_traces(runs[1], runs[2]).first_difference is None
+    first = compare_traces(runs[0], runs[1]).first_difference
+    assert first is not None
+    assert first.verdict == "non-finite"
+
+
+def test_what_has_no_partner_is_listed() -> None:
+    values = layers(np.random.default_rng(0), 2)
+    a, b = run(SCOPES[:2], values, {}), run(FLAX[:1], values[:1], {}, "y")
+    alignment = compare_traces(a, b).alignment
+    assert [p.site.scope for p in alignment.only_a] == [SCOPES[1]]
+    assert alignment.only_b == ()
