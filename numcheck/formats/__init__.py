@@ -3,22 +3,39 @@
 
 from __future__ import annotations
 
+from numcheck.formats._block_format import BlockFormat, Extent
+from numcheck.formats._block_table import block_names
+from numcheck.formats._blocks import BlockResult
 from numcheck.formats._codes import code_dtype, code_values, decode, value_dtype
+from numcheck.formats._encode import encode
 from numcheck.formats._finfo import finfo
 from numcheck.formats._format import Format, Kind, Rounding, Specials
-from numcheck.formats._registry import aliases, get, names
+from numcheck.formats._modes import Overflow, ScaleRule, Subnormals
+from numcheck.formats._quantize import block_report, quantize
+from numcheck.formats._registry import aliases, get, lookup, names
 
 __all__ = [
+    "BlockFormat",
+    "BlockResult",
+    "Extent",
     "Format",
     "Kind",
+    "Overflow",
     "Rounding",
+    "ScaleRule",
     "Specials",
+    "Subnormals",
     "aliases",
+    "block_names",
+    "block_report",
     "code_dtype",
     "code_values",
     "decode",
+    "encode",
     "finfo",
     "get",
+    "lookup",
     "names",
+    "quantize",
     "value_dtype",
 ]

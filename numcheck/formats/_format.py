@@ -107,7 +107,7 @@ class Format:
     @property
     def has_zero(self) -> bool:
         """Whether zero is a value of the format."""
-        return self.kind != "scale"
+        return 0.0 in self.values if self.kind == "tapered" else self.kind != "scale"
 
     @property
     def has_neg_zero(self) -> bool:
@@ -171,7 +171,7 @@ class Format:
         if self.kind == "integer":
             return math.ldexp(1.0, -self.fraction_bits)
         known = set(self.values)
-        starts = (v for v in known if v > 0 and math.frexp(v)[0] == 0.5)  # noqa: PLR2004 - frexp's mantissa of a power of two
+        starts = (v for v in known if v > 0 and math.frexp(v)[0] == 0.5)
         return min(v for v in starts if 1.5 * v in known or v == self.max)
 
     @property

@@ -9,10 +9,12 @@ import re
 from typing import Final
 
 from numcheck.errors import UnknownFormatError
+from numcheck.formats._block_format import BlockFormat
+from numcheck.formats._block_table import BLOCK_ALIASES, BLOCK_FORMATS
 from numcheck.formats._format import Format
 from numcheck.formats._table import ALIASES, SCALAR_FORMATS
 
-__all__ = ["aliases", "get", "names", "normalise"]
+__all__ = ["aliases", "get", "lookup", "names", "normalise"]
 
 _BY_NAME: Final[dict[str, str]] = {
     alias: name for name, known in ALIASES.items() for alias in (name, *known)
@@ -22,6 +24,7 @@ _FLOAT_NAME: Final = re.compile(r"e(\d+)m(\d+)")
 # q8.8: signed fixed point, the sign counted among the integer bits; uq8.8: unsigned.
 _FIXED_NAME: Final = re.compile(r"(u?)q(\d+)[._](\d+)")
 _INTEGER_NAME: Final = re.compile(r"(u?)int(\d+)")
+_REMARK: Final = re.compile(r"_*\(.*\)$")
 _MAX_EXPONENT_BITS: Final = 11
 _MAX_MANTISSA_BITS: Final = 52
 _MAX_INTEGER_BITS: Final = 64
@@ -68,6 +71,24 @@ def get(name_or_dtype: object) -> Format:
     return _by_text(_text_of(name_or_dtype))
 
 
+def lookup(name_or_dtype: object) -> Format | BlockFormat:
+    """Return the scalar or block format that a name or dtype stands for.
+
+    As `get`, but block formats (``mxfp4``, ``nvfp4``, ``msfp12``) are found as well.
+
+    Example:
+        >>> lookup("mxfp4").name, lookup("fp16").name
+        ('mxfp4_e2m1', 'float16')
+    """
+    if isinstance(name_or_dtype, BlockFormat):
+        return name_or_dtype
+    if isinstance(name_or_dtype, str):
+        block = _block_by_text(name_or_dtype)
+        if block is not None:
+            return block
+    return get(name_or_dtype)
+
+
 def normalise(text: str) -> str:
     """Return `text` as the tables spell names: lower case, no module prefix.
 
@@ -78,7 +99,7 @@ def normalise(text: str) -> str:
     text = text.strip().strip("<>'\"").lower().replace("-", "_").replace(" ", "_")
     if _FIXED_NAME.fullmatch(text):
         return text
-    return text.rpartition(".")[2].strip("'\"")
+    return _REMARK.sub("", text).rpartition(".")[2].strip("'\"")
 
 
 def _text_of(given: object) -> str:
@@ -121,7 +142,8 @@ def _ad_hoc(name: str) -> Format | None:
 
 
 def _ad_hoc_float(name: str, exponent_bits: int, mantissa_bits: int) -> Format | None:
-    if not 2 <= exponent_bits <= _MAX_EXPONENT_BITS:  # noqa: PLR2004 - one bit leaves no finite normal number beside Inf
+    # One exponent bit would leave no normal number beside Inf.
+    if not 2 <= exponent_bits <= _MAX_EXPONENT_BITS:
         return None
     if not 0 < mantissa_bits <= _MAX_MANTISSA_BITS:
         return None
@@ -147,8 +169,19 @@ def _integer(name: str, bits: int, fraction: int, *, signed: bool) -> Format | N
     )
 
 
+def _block_by_text(text: str) -> BlockFormat | None:
+    name = normalise(text)
+    return BLOCK_FORMATS.get(BLOCK_ALIASES.get(name, name))
+
+
 def _unknown_text(text: str, name: str) -> str:
-    known = [*_BY_NAME, *SCALAR_FORMATS]
+    block = _block_by_text(text)
+    if block is not None:
+        return (
+            f"{block.name} is a block format, and one format for single numbers is "
+            f"needed here; its elements are {block.element.name}"
+        )
+    known = [*_BY_NAME, *SCALAR_FORMATS, *BLOCK_FORMATS, *BLOCK_ALIASES]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return (
