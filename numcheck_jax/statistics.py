@@ -26,6 +26,7 @@ __all__ = [
     "Measure",
     "decode",
     "empty_rows",
+    "is_float",
     "is_measurable",
     "merge_rows",
     "row",
@@ -78,7 +79,10 @@ def row(x: jax.Array, measure: Measure = "full") -> jax.Array:
     columns = _float_columns(x) if is_float(x.dtype) else _integer_columns(x)
     names = _COLUMNS[measure]
     values = [jnp.ravel(columns[name]()) for name in names]
-    starts = [np.array(_start(name, v.dtype), v.dtype) for name, v in zip(names, values, strict=True)]
+    starts = [
+        np.array(_start(name, v.dtype), v.dtype)
+        for name, v in zip(names, values, strict=True)
+    ]
     reduced = lax.reduce(values, starts, functools.partial(_merge, names), (0,))
     return jnp.stack([lax.convert_element_type(v, word) for v in reduced])
 
@@ -86,9 +90,7 @@ def row(x: jax.Array, measure: Measure = "full") -> jax.Array:
 def merge_rows(a: jax.Array, b: jax.Array, measure: Measure = "full") -> jax.Array:
     """Return the rows of both arrays' elements together; shapes ``[..., columns]``."""
     names = _COLUMNS[measure]
-    pairs = (
-        tuple(x[..., i] for i in range(len(names))) for x in (a, b)
-    )
+    pairs = (tuple(x[..., i] for i in range(len(names))) for x in (a, b))
     return jnp.stack(_merge(names, *pairs), axis=-1)
 
 
@@ -223,9 +225,7 @@ def _integer_columns(x: jax.Array) -> dict[str, Callable[[], jax.Array]]:
     }
 
 
-def _decoded_float(
-    found: dict[str, int], size: int, dtype: np.dtype[Any]
-) -> Summary:
+def _decoded_float(found: dict[str, int], size: int, dtype: np.dtype[Any]) -> Summary:
     unsigned = np.dtype(_UNSIGNED[dtype.itemsize])
     top = 1 << (8 * dtype.itemsize - 1)
 
@@ -252,9 +252,7 @@ def _decoded_float(
     )
 
 
-def _decoded_integer(
-    found: dict[str, int], size: int, dtype: np.dtype[Any]
-) -> Summary:
+def _decoded_integer(found: dict[str, int], size: int, dtype: np.dtype[Any]) -> Summary:
     signed = bool(jnp.issubdtype(dtype, jnp.signedinteger))
     bits = 8 * max(2, min(8, jnp.dtype(dtype).itemsize))
     offset = (1 << (bits - 1)) if signed else 0

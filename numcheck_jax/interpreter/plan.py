@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of a jaxpr before it runs: places, lines, and last uses."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from typing import TYPE_CHECKING, Final
+
+from jax.extend.core import Literal
+
+from numcheck_jax.scope import Place, place_of
+from numcheck_jax.source import user_line
+
+if TYPE_CHECKING:
+    from jax.extend.core import Jaxpr, JaxprEqn, Var
+
+    from numcheck.record.site import SourceLine
+
+__all__ = ["Step", "plan"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One equation of a jaxpr.
+
+    Attributes:
+        eqn: the equation.
+        place: where it stands within its jaxpr.
+        line: the user's line, where its own traceback has one.
+        dead: variables that nothing reads after it.
+    """
+
+    eqn: JaxprEqn
+    place: Place
+    line: SourceLine | None
+    dead: tuple[Var, ...]
+
+
+# Jaxprs never change, and tracebacks are slow to read: a step replayed a hundred
+# times reads them once. An entry lives as long as its jaxpr.
+_PLANS: Final[weakref.WeakKeyDictionary[Jaxpr, tuple[Step, ...]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def plan(jaxpr: Jaxpr) -> tuple[Step, ...]:
+    """Return the steps of a jaxpr in execution order."""
+    steps = _PLANS.get(jaxpr)
+    if steps is None:
+        steps = _PLANS[jaxpr] = tuple(_steps(jaxpr))
+    return steps
+
+
+def _steps(jaxpr: Jaxpr) -> list[Step]:
+    alive = {v for v in jaxpr.outvars if not isinstance(v, Literal)}
+    steps: list[Step] = []
+    for eqn in reversed(jaxpr.eqns):
+        touched = (*eqn.invars, *eqn.outvars)
+        dead = {v for v in touched if not isinstance(v, Literal) and v not in alive}
+        alive.update(dead)
+        info = eqn.source_info
+        step = Step(eqn, place_of(info.name_stack), user_line(info), tuple(dead))
+        steps.append(step)
+    return steps[::-1]
