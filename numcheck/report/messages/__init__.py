@@ -3,6 +3,8 @@
 
 The texts of a language lie in the TOML files of its folder; nested tables are joined
 with dots, so that ``[rule.N101]`` with ``title = "…"`` is the text ``rule.N101.title``.
+Findings are told with ``rule.ID.title`` (what broke), ``rule.ID.cause`` (why; else the
+title is used), ``evidence.KEY`` and ``advice.KEY``; `Finding`'s named fields fill them.
 
 A text that is missing, or that a field is missing for, must never cost a user the
 report: `text` then shows the key and the fields. With the environment variable

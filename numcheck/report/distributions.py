@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the page shows of one tensor: its exponent histogram, counts and extremes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from numcheck.formats import get
+from numcheck.report.interchange import number_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numcheck.diagnose.finding import Finding
+    from numcheck.measure.summary import Summary
+    from numcheck.record.trace import Trace
+
+__all__ = ["distributions", "format_ranges"]
+
+_COMPARED: Final = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+
+def format_ranges() -> list[dict[str, Any]]:
+    """Return the exponent ranges that a histogram is held against.
+
+    Example:
+        >>> format_ranges()[0]["emax"], format_ranges()[0]["lowest"]
+        (15, -24)
+    """
+    return [
+        {
+            "name": known.name,
+            "emax": known.emax,
+            "emin": known.emin,
+            "lowest": known.emin - known.mantissa_bits,
+            "max": known.max,
+        }
+        for known in map(get, _COMPARED)
+    ]
+
+
+def distributions(trace: Trace, findings: Iterable[Finding]) -> dict[int, Any]:
+    """Return one measurement of each site: of a finding's step, else of the last.
+
+    A measurement with an exponent histogram is preferred to one without.
+    """
+    failing = {(f.step, f.rank) for f in findings}
+    chosen: dict[int, tuple[tuple[bool, bool, int], Summary]] = {}
+    for key, summaries in trace.summaries.items():
+        for index, summary in summaries.items():
+            rank = (summary.exponents is not None, key in failing, key[0])
+            if index not in chosen or rank > chosen[index][0]:
+                chosen[index] = (rank, summary)
+    return {i: _row(rank[-1], s) for i, (rank, s) in sorted(chosen.items())}
+
+
+def _row(step: int, summary: Summary) -> dict[str, Any]:
+    row: dict[str, Any] = {"step": step, "n": summary.n}
+    for name in ("nan", "pos_inf", "neg_inf", "zero", "subnormal", "amax", "amin"):
+        value = getattr(summary, name)
+        if value is not None:
+            row[name] = number_to_json(value)
+    if summary.exponents:
+        row |= _histogram(summary.exponents)
+    return row
+
+
+def _histogram(exponents: Mapping[int, int]) -> dict[str, Any]:
+    low, high = min(exponents), max(exponents)
+    return {"e0": low, "counts": [exponents.get(e, 0) for e in range(low, high + 1)]}

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A finding as the page's template shows it: each sentence in both languages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup, escape
+
+from numcheck.report.chain import chain_links, is_origin
+from numcheck.report.colour import code_of, colour_of_code
+from numcheck.report.figures import (
+    amax_text,
+    bits_text,
+    count_text,
+    headroom_bits,
+)
+from numcheck.report.messages import LANGUAGES
+from numcheck.report.naming import chain_name, held, location
+from numcheck.report.printable import printable
+from numcheck.report.prose import Prose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numcheck.diagnose.finding import Fact, Finding
+    from numcheck.measure.summary import Summary
+    from numcheck.record.site import Site
+
+__all__ = ["both", "page_card"]
+
+_LONGEST_CHAIN = 40
+
+
+def both(english: str, chinese: str) -> Markup:
+    """Return markup that holds both texts, of which the page shows one.
+
+    Example:
+        >>> both("a < b", "a < b"), str(both("x", "y"))
+        (Markup('a &lt; b'), '<span lang="en">x</span><span lang="zh">y</span>')
+    """
+    if english == chinese:
+        return escape(english)
+    return Markup('<span lang="en">{}</span><span lang="zh">{}</span>').format(
+        english, chinese
+    )
+
+
+def page_card(finding: Finding) -> dict[str, Any]:
+    """Return everything the template needs of a finding."""
+    proses = [Prose(finding, lang) for lang in LANGUAGES]
+
+    def say(words: Callable[[Prose], str]) -> Markup:
+        return both(*map(words, proses))
+
+    def each(words: Callable[[Prose], Iterable[str]]) -> list[Markup]:
+        return [both(*pair) for pair in zip(*map(words, proses), strict=True)]
+
+    source = finding.site.source
+    return {
+        "finding": finding,
+        "severity": finding.severity,
+        "level": say(lambda p: p.headline()[0].rstrip(" ：:")),
+        "title": say(Prose.title),
+        "mark": say(Prose.mark),
+        "where": printable(finding.site.name),
+        "place": printable(location(source)) if source else "",
+        "line": source.line if source else 0,
+        "text": printable(source.text) if source else "",
+        "aside": say(Prose.aside),
+        "facts": [_fact(fact, say) for fact in finding.facts],
+        "chain": [
+            _link(finding, link) for link in chain_links(finding, _LONGEST_CHAIN)
+        ],
+        "notes": each(Prose.notes),
+        "seen": each(lambda p: (t for seen, t in p.evidence() if seen)),
+        "inferred": each(lambda p: (t for seen, t in p.evidence() if not seen)),
+        "harm": say(Prose.harm),
+        "cause": say(Prose.cause),
+        "help": each(Prose.help),
+    }
+
+
+def _fact(
+    fact: Fact, say: Callable[[Callable[[Prose], str]], Markup]
+) -> dict[str, Any]:
+    summary = fact.summary
+    infinities = (
+        None
+        if summary.pos_inf is None or summary.neg_inf is None
+        else summary.pos_inf + summary.neg_inf
+    )
+    bits = headroom_bits(summary, fact.dtype)
+    return {
+        "label": say(lambda p: p.say(f"report.fact.{fact.label}")),
+        "name": printable(fact.name),
+        "dtype": printable(fact.dtype),
+        "amax": amax_text(summary),
+        "headroom": bits_text(bits),
+        "colour": colour_of_code(code_of(summary, fact.dtype)),
+        "inf": count_text(infinities, present=summary.has_inf),
+        "nan": count_text(summary.nan, present=summary.has_nan),
+        "n": f"{summary.n:,}",
+    }
+
+
+def _link(finding: Finding, link: tuple[Site, Summary | None] | int) -> dict[str, Any]:
+    if isinstance(link, int):
+        return {"omitted": link}
+    site, summary = link
+    bits = headroom_bits(summary, site.dtype)
+    source = site.source
+    return {
+        "omitted": 0,
+        "index": site.index,
+        "name": printable(chain_name(site)),
+        "value": held(summary) or bits_text(bits),
+        "is_bad": held(summary) is not None,
+        "colour": colour_of_code(code_of(summary, site.dtype)),
+        "is_origin": is_origin(finding, site),
+        "title": printable(f"{site.name} {site.dtype} {list(site.shape)}")
+        + (f"\n{printable(location(source))}" if source else ""),
+        "phase": site.phase,
+    }

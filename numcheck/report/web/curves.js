@@ -1,0 +1,80 @@
+// Scalars over the steps. A value that is not finite is a cross at the top, never a gap.
+const curves = {};
+
+curves.draw = () => {
+  const home = document.getElementById("curves");
+  if (home) home.replaceChildren(...data.curves.map(curves.figure));
+};
+
+curves.figure = (curve) => {
+  const { steps, values } = curve;
+  const finite = values.filter((v) => typeof v === "number");
+  const broken = values.length - finite.length;
+  const low = finite.length ? finite.reduce((a, b) => Math.min(a, b)) : 0;
+  const high = finite.length ? finite.reduce((a, b) => Math.max(a, b)) : 1;
+  const logarithmic = low > 0 && high / low > 100;
+  const scaled = logarithmic ? Math.log10 : (v) => v;
+  const [bottom, top] = [scaled(low), scaled(high)];
+  const wide = 340, tall = 130, left = 56, right = 8, head = 14, foot = 18;
+  const first = steps[0], last = steps.at(-1);
+  const x = (step) => left + (last > first ? (step - first) / (last - first) : 0.5) * (wide - left - right);
+  const y = (v) => head + (top > bottom ? (top - scaled(v)) / (top - bottom) : 0.5) * (tall - head - foot);
+  const svg = shape("svg", { viewBox: `0 0 ${wide} ${tall}`, width: "100%", role: "img" });
+  const summary = speak("curve_summary", { name: curve.name, last: number(values.at(-1)), low: number(low), high: number(high) });
+  svg.append(shape("title", {}, summary));
+  for (const v of top > bottom ? [low, high] : [low]) {
+    svg.append(shape("line", { x1: left, x2: wide - right, y1: y(v), y2: y(v), class: "gridline" }));
+    svg.append(shape("text", { x: left - 4, y: y(v) + 4, "text-anchor": "end" }, number(v)));
+  }
+  svg.append(shape("text", { x: left, y: tall - 4 }, String(first)));
+  if (last > first) svg.append(shape("text", { x: wide - right, y: tall - 4, "text-anchor": "end" }, String(last)));
+  let path = "", pen = false;
+  values.forEach((v, i) => {
+    if (typeof v === "number") {
+      path += `${pen ? "L" : "M"}${x(steps[i]).toFixed(1)} ${y(v).toFixed(1)}`;
+      pen = true;
+      return;
+    }
+    pen = false;
+    const at = x(steps[i]);
+    const cross = shape("path", { d: `M${at - 4} 4l8 8m0 -8l-8 8`, class: "broken" });
+    cross.append(shape("title", {}, `${v}, ${speak("step", { step: steps[i] })}`));
+    svg.append(cross);
+  });
+  svg.append(shape("path", { d: path, class: "curve" }));
+  if (finite.length === 1) {
+    const i = values.findIndex((v) => typeof v === "number");
+    svg.append(shape("circle", { cx: x(steps[i]), cy: y(values[i]), r: 3, class: "bar" }));
+  }
+  const reading = element("span", { class: "dim" }, curves.note(curve, broken, logarithmic));
+  const cursor = shape("line", { y1: head, y2: tall - foot, class: "cursor", visibility: "hidden" });
+  svg.append(cursor);
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect();
+    const step = first + (((event.clientX - box.left) / box.width) * wide - left) / (wide - left - right) * (last - first);
+    let near = 0;
+    steps.forEach((s, i) => { if (Math.abs(s - step) < Math.abs(steps[near] - step)) near = i; });
+    cursor.setAttribute("x1", x(steps[near]));
+    cursor.setAttribute("x2", x(steps[near]));
+    cursor.setAttribute("visibility", "visible");
+    reading.textContent = `${speak("step", { step: steps[near] })}: ${number(values[near])}`;
+  });
+  svg.addEventListener("pointerleave", () => {
+    cursor.setAttribute("visibility", "hidden");
+    reading.textContent = curves.note(curve, broken, logarithmic);
+  });
+  return element("figure", {}, element("figcaption", {}, element("b", {}, curves.name(curve)), reading), svg);
+};
+
+curves.name = (curve) => {
+  const known = speak(`curve_${curve.name}`);
+  return known === `curve_${curve.name}` ? curve.name : known;
+};
+
+curves.note = (curve, broken, logarithmic) => {
+  const notes = [];
+  if (broken) notes.push(speak("not_finite", { n: broken }));
+  if (logarithmic) notes.push(speak("log_scale"));
+  if (curve.thinned) notes.push(speak("thinned"));
+  return notes.join(" · ");
+};
