@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is kept of a forward call so that it can be run again, bit for bit.
+
+Tensors are kept by reference: nothing is copied but random states, a few elements of
+each argument as a fingerprint, and the buffers that the call changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from numcheck_torch.trees import tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numcheck_torch.places import Place
+
+__all__ = [
+    "Autocast",
+    "BufferSnapshot",
+    "Forward",
+    "Kept",
+    "RandomState",
+    "buffer_places",
+]
+
+_SAMPLES = 64
+_BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def devices() -> tuple[str, ...]:
+    """Return the types of the devices a program can use here, ``cpu`` first."""
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    return ("cpu",) if accelerator is None else ("cpu", accelerator.type)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RandomState:
+    """State of the random generators of every device."""
+
+    cpu: torch.Tensor
+    others: tuple[tuple[str, torch.Tensor], ...] = ()
+
+    @classmethod
+    def now(cls) -> RandomState:
+        """Return the present state."""
+        others = tuple(
+            (name, torch.get_device_module(name).get_rng_state())
+            for name in devices()[1:]
+        )
+        return cls(torch.get_rng_state(), others)
+
+    def restore(self) -> None:
+        """Put the generators back into this state."""
+        torch.set_rng_state(self.cpu)
+        for name, state in self.others:
+            torch.get_device_module(name).set_rng_state(state)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Autocast:
+    """Automatic mixed precision as it was set: (device, enabled, dtype), and caching."""
+
+    states: tuple[tuple[str, bool, torch.dtype], ...]
+    caches: bool
+
+    @classmethod
+    def now(cls) -> Autocast:
+        """Return what is set now."""
+        states = tuple(
+            (d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d))
+            for d in devices()
+        )
+        return cls(states, torch.is_autocast_cache_enabled())
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """The lower precision in use; None when autocast is off."""
+        return next((dtype for _, enabled, dtype in self.states if enabled), None)
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        """Run a block under these settings."""
+        with contextlib.ExitStack() as stack:
+            for device, enabled, dtype in self.states:
+                if enabled or torch.is_autocast_enabled(device):
+                    block = torch.autocast(
+                        device, dtype, enabled=enabled, cache_enabled=self.caches
+                    )
+                    stack.enter_context(block)
+            yield
+
+
+@contextlib.contextmanager
+def without_autocast() -> Iterator[None]:
+    """Run a block whose operators already carry their final dtypes."""
+    with contextlib.ExitStack() as stack:
+        for device in devices():
+            if torch.is_autocast_enabled(device):
+                stack.enter_context(torch.autocast(device, enabled=False))
+        yield
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kept:
+    """A tensor kept by reference, and how to tell that it was written since."""
+
+    tensor: torch.Tensor
+    version: int
+    fingerprint: bytes
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> Kept:
+        """Keep a tensor."""
+        version = 0 if tensor.is_inference() else tensor._version
+        return cls(tensor, version, _fingerprint(tensor))
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the tensor still holds what it held.
+
+        Memory shared with NumPy is written without a new version, so a few of the
+        elements of tensors on the host are compared too.
+        """
+        version = 0 if self.tensor.is_inference() else self.tensor._version
+        return version == self.version and _fingerprint(self.tensor) == self.fingerprint
+
+
+def _fingerprint(tensor: torch.Tensor) -> bytes:
+    plain = type(tensor) is torch.Tensor and tensor.layout == torch.strided
+    if not plain or tensor.device.type != "cpu" or tensor.requires_grad:
+        return b""
+    if not tensor.is_contiguous() or tensor.is_complex() or tensor.is_quantized:
+        return b""
+    bits = tensor.view(-1).view(_BITS[tensor.element_size()])
+    stride = max(1, bits.numel() // _SAMPLES)
+    return bits[::stride].numpy().tobytes()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BufferSnapshot:
+    """Buffers as they were before a forward call: (owner, name, tensor, copy)."""
+
+    entries: tuple[tuple[torch.nn.Module, str, torch.Tensor, torch.Tensor], ...]
+
+    @classmethod
+    def of(cls, places: Sequence[tuple[torch.nn.Module, str]]) -> BufferSnapshot:
+        """Copy the buffers at the given places."""
+        found = []
+        for owner, name in places:
+            buffer = owner._buffers.get(name)
+            if buffer is not None:
+                found.append((owner, name, buffer, buffer.detach().clone()))
+        return cls(tuple(found))
+
+    def restore(self) -> None:
+        """Write the buffers back; a buffer that was replaced is put back itself."""
+        with torch.no_grad():
+            for owner, name, buffer, copied in self.entries:
+                buffer.copy_(copied)
+                owner._buffers[name] = buffer
+
+    def changed(self) -> tuple[tuple[torch.nn.Module, str], ...]:
+        """Return the places whose buffer is no longer what was copied.
+
+        Running statistics are written without a new version, hence the comparison.
+        """
+        return tuple(
+            (owner, name)
+            for owner, name, buffer, copied in self.entries
+            if owner._buffers.get(name) is not buffer or not _same(buffer, copied)
+        )
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a.is_floating_point() or a.is_complex():
+        return torch.allclose(a, b, rtol=0.0, atol=0.0, equal_nan=True)
+    return torch.equal(a, b)
+
+
+def buffer_places(model: torch.nn.Module) -> list[tuple[torch.nn.Module, str]]:
+    """Return the place of every buffer of the model, shared ones once."""
+    seen: set[int] = set()
+    places = []
+    for module in model.modules():
+        for name, buffer in module._buffers.items():
+            if buffer is not None and id(buffer) not in seen:
+                seen.add(id(buffer))
+                places.append((module, name))
+    return places
+
+
+@dataclasses.dataclass(slots=True)
+class Forward:
+    """One call of the watched module, as an event of the step's program.
+
+    Attributes:
+        args: positional arguments, by reference.
+        kwargs: keyword arguments, by reference.
+        kept: the tensors among them, with their versions.
+        random: random state before the call.
+        autocast: mixed precision at the call.
+        buffers: buffers that the call changes, before it.
+        training: whether the module was in training mode.
+        place: the user's line of the call.
+        outputs: slots of the tensors it returned; filled in after the call.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    kept: tuple[Kept, ...]
+    random: RandomState
+    autocast: Autocast
+    buffers: BufferSnapshot
+    training: bool
+    place: Place | None
+    outputs: tuple[int, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        model: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        buffers: Sequence[tuple[torch.nn.Module, str]],
+        place: Place | None = None,
+    ) -> Forward:
+        """Keep what a call about to be made needs."""
+        return cls(
+            args=args,
+            kwargs=kwargs,
+            kept=tuple(Kept.of(t) for t in tensors((args, kwargs))),
+            random=RandomState.now(),
+            autocast=Autocast.now(),
+            buffers=BufferSnapshot.of(buffers),
+            training=model.training,
+            place=place,
+        )

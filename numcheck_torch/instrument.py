@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The public call: a module, watched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+
+from numcheck.errors import ArgumentTypeError
+from numcheck.monitor import Options
+from numcheck_torch.monitor import TorchMonitor
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from numcheck.monitor import Level, OnError
+
+__all__ = ["instrument"]
+
+M = TypeVar("M")
+
+
+def instrument(
+    model: M,
+    optimizer: torch.optim.Optimizer | list[torch.optim.Optimizer] | None = None,
+    scaler: torch.amp.GradScaler | None = None,
+    *,
+    loss_fn: Callable[..., Any] | None = None,
+    level: Level = "watch",
+    every: int | None = None,
+    audit_first: bool = True,
+    on_error: OnError = "raise",
+    run: str | os.PathLike[str] | None = None,
+    experiments: bool = True,
+) -> M:
+    """Return the same module, watched; its monitor is ``model.numcheck``.
+
+    Args:
+        model: any module, also a compiled or a distributed one.
+        optimizer: what trains it, one or several; found by itself when None.
+        scaler: the gradient scaler; found by itself when None.
+        loss_fn: what turns the output into the loss, where that is not called
+            between the module and `backward` in the ordinary way.
+        level: ``watch``, ``anchors`` or ``trace``; see `numcheck.monitor.Options`.
+        every: audit a step beside float32 every so many steps.
+        audit_first: audit the first step.
+        on_error: ``raise``, ``warn``, ``record`` or ``skip``.
+        run: folder that keeps the trace.
+        experiments: run the experiments that tell the cause of a failure.
+
+    Raises:
+        ArgumentTypeError: an argument is not what it should be.
+        NonFiniteError: later, from the step that broke, under ``on_error="raise"``.
+
+    Example:
+        >>> model = instrument(torch.nn.Linear(2, 1))
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> model(torch.ones(3, 2)).sum().backward()
+        >>> optimizer.step()
+        >>> model.numcheck.findings
+        ()
+    """
+    options = Options(level, every, audit_first, on_error, run, experiments)
+    if not isinstance(model, torch.nn.Module):
+        raise ArgumentTypeError(
+            f"model must be a torch.nn.Module, got {type(model).__name__}"
+        )
+    optimizers = _optimizers(optimizer)
+    earlier = getattr(model, "numcheck", None)
+    if isinstance(earlier, TorchMonitor):
+        earlier.close()
+    monitor = TorchMonitor(model, options, optimizers, scaler)
+    object.__setattr__(model, "numcheck", monitor)
+    return model
+
+
+def _optimizers(given: Any) -> tuple[torch.optim.Optimizer, ...]:
+    if given is None:
+        return ()
+    found = tuple(given) if isinstance(given, list | tuple) else (given,)
+    for one in found:
+        if not isinstance(one, torch.optim.Optimizer):
+            raise ArgumentTypeError(
+                "optimizer must be a torch.optim.Optimizer or a list of them, "
+                f"got {type(one).__name__}"
+            )
+    return found

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The failing step, ready to be run again: as it was, or with one thing changed."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from numcheck.diagnose.laboratory import CannotRunError, Outcome
+from numcheck.record.trace import TraceBuilder
+from numcheck_torch.batch import Batch
+from numcheck_torch.replay import Outcomes, Runner, undisturbed
+from numcheck_torch.statistics import summarize
+from numcheck_torch.update import rehearse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numcheck.measure.summary import Summary
+    from numcheck.record.trace import Trace
+    from numcheck_torch.program import Program
+    from numcheck_torch.recorder import Recorder
+
+__all__ = ["TorchLaboratory"]
+
+_WIDER = {"float32": torch.float32, "float64": torch.float64}
+
+
+class TorchLaboratory:
+    """What `numcheck.diagnose.laboratory.Laboratory` asks for.
+
+    Args:
+        model: the watched module.
+        program: what the step did up to its update.
+        step: its number.
+        asleep: context in which the hooks of the monitor do nothing.
+        optimizers: those whose update belongs to the step; empty to leave it out.
+        initial: copies of the parameters at the first watched step, where kept.
+        meta: written into every trace.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        program: Program,
+        step: int,
+        *,
+        asleep: Callable[[], contextlib.AbstractContextManager[None]],
+        optimizers: Sequence[torch.optim.Optimizer] = (),
+        initial: Mapping[str, torch.Tensor] | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model = model
+        self.program = program
+        self.step = step
+        self.outcomes: Outcomes | None = None
+        self._asleep = asleep
+        self._optimizers = optimizers
+        self._initial = initial
+        self._meta = dict(meta or {})
+        self._batch = Batch(model, program)
+
+    def replay(self) -> Trace:
+        """Run the step unchanged with every operator recorded and fully measured."""
+        from numcheck_torch.recorder import Recorder
+
+        builder = TraceBuilder(self.step)
+        recorder = Recorder(builder, modules=self.model, measure="full")
+        self._record(recorder)
+        return builder.build(**self._meta)
+
+    def beside_float32(self) -> tuple[Trace, Mapping[int, float]]:
+        """Run the step and its float32 lift side by side."""
+        from numcheck_torch.recorder import Recorder
+
+        builder = TraceBuilder(self.step)
+        recorder = Recorder(
+            builder, modules=self.model, measure="full", shadow="float32"
+        )
+        self._record(recorder)
+        return builder.build(**self._meta), recorder.departures
+
+    def in_format(self, name: Literal["same", "float32", "float64"]) -> Outcome:
+        """Run the step with its lower-precision dtypes lifted to the named format."""
+        from numcheck_torch.lift import Lift, lifted_parameters
+
+        if name == "same":
+            return self._same()
+        dtype = _WIDER[name]
+        with self._ready(), lifted_parameters(self.model, dtype), Lift(dtype):
+            found = Runner(self.model, self.program, self._batch.lifted(dtype)).run()
+        return Outcome(_kept(found))
+
+    def rows(self) -> int | None:
+        """Return the number of samples in the batch; None when it has no batch axis."""
+        return self._batch.rows
+
+    def on_rows(self, rows: Sequence[int]) -> Outcome:
+        """Run the step on the given samples only, repeated to fill the batch.
+
+        The batch keeps its size, so that shapes written into the loss still fit.
+        """
+        with self._ready():
+            change = self._batch.only(rows)
+            found = Runner(self.model, self.program, change).run()
+        return Outcome(_kept(found))
+
+    def at_initial_parameters(self) -> Outcome:
+        """Run the step with the parameters of the first watched step."""
+        if self._initial is None:
+            raise CannotRunError("the first parameters were too large to keep")
+        with self._ready(), self._swapped(self._initial):
+            found = Runner(self.model, self.program).run()
+        return Outcome(_kept(found))
+
+    def _same(self) -> Outcome:
+        """Lift each dtype to itself, and hold the step against its plain replay."""
+        from numcheck_torch.lift import Lift
+
+        with self._ready():
+            plain = Runner(self.model, self.program).run()
+        with self._ready(), Lift(None):
+            lifted = Runner(self.model, self.program).run()
+        if not _equal(plain, lifted):
+            raise CannotRunError("lifting dtypes to themselves changes this step")
+        return Outcome(_kept(lifted))
+
+    @contextlib.contextmanager
+    def _ready(self) -> Iterator[None]:
+        with self._asleep(), undisturbed(self.model):
+            yield
+
+    @contextlib.contextmanager
+    def _swapped(self, values: Mapping[str, torch.Tensor]) -> Iterator[None]:
+        """Run a block with other values in the parameters."""
+        before = {n: p.data for n, p in self.model.named_parameters() if n in values}
+        named = dict(self.model.named_parameters())
+        try:
+            for name in before:
+                named[name].data = values[name].to(before[name].device, copy=True)
+            yield
+        finally:
+            for name, data in before.items():
+                named[name].data = data
+
+    def _record(self, recorder: Recorder) -> None:
+        with self._ready(), recorder:
+            self._batch.name_sources(recorder)
+            found = Runner(self.model, self.program).run()
+            self.outcomes = found
+            for loss in found.losses:
+                recorder.keep(loss, "loss", "loss")
+            for name, output in found.outputs:
+                recorder.keep(output, _output_name(name), "output")
+            for name, gradient in found.gradients.items():
+                recorder.keep(gradient, f"gradient:{name}", "gradient")
+            for optimizer in self._optimizers:
+                rehearse(optimizer, self.model, found.gradients, recorder)
+        recorder.finish()
+
+
+def _kept(found: Outcomes) -> dict[str, Summary]:
+    """Return what a run's kept values held, named as in its trace."""
+    named = [(f"gradient:{n}", g) for n, g in found.gradients.items()]
+    named += [("loss", loss) for loss in found.losses]
+    named += [(_output_name(n), output) for n, output in found.outputs]
+    kept: dict[str, Summary] = {}
+    for name, tensor in named:
+        held = summarize(tensor)
+        kept[name] = kept[name].merge(held) if name in kept else held
+    return kept
+
+
+def _output_name(path: str) -> str:
+    return f"output:{path}" if path else "output"
+
+
+def _equal(a: Outcomes, b: Outcomes) -> bool:
+    if a.gradients.keys() != b.gradients.keys() or len(a.losses) != len(b.losses):
+        return False
+    pairs = [(a.gradients[n], b.gradients[n]) for n in a.gradients]
+    pairs += list(zip(a.losses, b.losses, strict=True))
+    return all(
+        x.dtype == y.dtype and torch.equal(x.nan_to_num(), y.nan_to_num())
+        for x, y in pairs
+    )

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a training step did outside the optimizer, as a list of events to run again.
+
+An event is a call of the watched module (`Forward`), an operator of the loss
+(`Operation`) or a run of the autograd engine (`Gradient`). Tensors stand in it as
+slots: values made by an event are held weakly, values from outside (targets, weights
+of other models) strongly, because nothing can make them again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from numcheck_torch.capture import Forward, Kept
+from numcheck_torch.trees import tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import torch
+
+    from numcheck_torch.places import Place
+
+__all__ = ["Gradient", "Operation", "Program", "Slot"]
+
+LONGEST = 20_000
+"""Events after which a step is no longer written down: something else runs here."""
+
+
+class Slot:
+    """Stands for a tensor in an event's arguments; a leaf, unlike a dataclass."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Operation:
+    """One operator between the module's output and the gradient.
+
+    Attributes:
+        function: the operator.
+        args: its arguments, tensors as `Slot`.
+        kwargs: its keyword arguments, likewise.
+        outputs: slots of the tensors it returned.
+        grad: whether gradients were being tracked.
+        place: the user's line.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    outputs: tuple[int, ...]
+    grad: bool
+    place: Place | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Gradient:
+    """One run of the autograd engine.
+
+    Attributes:
+        roots: slots of what was differentiated: the loss, as a rule.
+        seeds: gradients at the roots.
+        inputs: slots of what it was differentiated by; empty for every leaf.
+        retains: whether the graph was kept for another run.
+        creates: whether the gradients can be differentiated again.
+        accumulates: whether they went into ``.grad``.
+        outputs: slots of the gradients returned where they did not.
+        values: the roots' values.
+    """
+
+    roots: tuple[int, ...]
+    seeds: tuple[Any, ...]
+    inputs: tuple[int, ...]
+    retains: bool
+    creates: bool
+    accumulates: bool
+    outputs: tuple[int | None, ...]
+    values: tuple[torch.Tensor, ...]
+
+
+class Program:
+    """The events of one step so far, and which tensor stands in which slot.
+
+    Attributes:
+        events: in the order they happened.
+        externals: values from outside, by slot.
+        written: those of them that the program writes; kept as copies.
+        unscaled: for a root made by a gradient scaler, the slot of the loss itself.
+        shapes: shape of each slot's tensor when it was last returned by an event.
+        gap: why the program cannot be run again; empty while it can.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[Forward | Operation | Gradient] = []
+        self.externals: dict[int, Kept] = {}
+        self.written: set[int] = set()
+        self.unscaled: dict[int, int] = {}
+        self.shapes: dict[int, tuple[int, ...]] = {}
+        self.gap = ""
+        self._next = 0
+        self._slots: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
+
+    def slot(self, tensor: torch.Tensor) -> int | None:
+        """Return the slot of a tensor that an event made or used; None for others."""
+        found = self._slots.get(id(tensor))
+        return found[1] if found is not None and found[0]() is tensor else None
+
+    def made(self, tensor: torch.Tensor) -> int:
+        """Return the slot of a tensor that the present event returned."""
+        known = self.slot(tensor)
+        return self._enter(tensor) if known is None else known
+
+    def used(self, tensor: torch.Tensor, *, copied: bool = False) -> int:
+        """Return the slot of a tensor that the present event reads.
+
+        Args:
+            tensor: what it reads.
+            copied: keep a copy, because the event also writes it.
+        """
+        known = self.slot(tensor)
+        if known is not None:
+            return known
+        if tensor.grad_fn is not None:
+            self.gap = "the loss used a value the module computed but did not return"
+        index = self._enter(tensor)
+        if copied:
+            self.written.add(index)
+            tensor = tensor.detach().clone()
+        self.externals[index] = Kept.of(tensor)
+        return index
+
+    @property
+    def forwards(self) -> list[Forward]:
+        """The calls of the module."""
+        return [e for e in self.events if isinstance(e, Forward)]
+
+    @property
+    def gradients(self) -> list[Gradient]:
+        """The runs of the engine that went into ``.grad``."""
+        return [e for e in self.events if isinstance(e, Gradient) and e.accumulates]
+
+    def outputs_of(self, tree: object) -> tuple[int, ...]:
+        """Return the slots of the tensors inside what an event returned."""
+        return tuple(self.made(t) for t in tensors(tree))
+
+    def append(self, event: Forward | Operation | Gradient) -> None:
+        """Write down an event."""
+        if len(self.events) < LONGEST:
+            self.events.append(event)
+        else:
+            self.gap = f"more than {LONGEST} operators ran outside the module"
+
+    def _enter(self, tensor: torch.Tensor) -> int:
+        index, self._next = self._next, self._next + 1
+        self.shapes[index] = tuple(tensor.shape)
+        self._slots[id(tensor)] = weakref.ref(tensor), index
+        return index

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cheap check before an update: are the loss and every gradient finite?
+
+One fused norm over the gradients, in float32, joined with the losses into one vector
+that is read once. A norm that is not finite is confirmed element by element, since a
+finite gradient of 1e20 has an infinite float32 norm.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Reading", "look"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reading:
+    """What one look at the step's results showed.
+
+    Attributes:
+        losses: values of what was differentiated, in order.
+        norm: 2-norm over all gradients; None when there are none.
+        bad: names of the gradients that hold NaN or Inf, ``loss`` for a loss.
+    """
+
+    losses: tuple[float, ...]
+    norm: float | None
+    bad: tuple[str, ...]
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether everything looked at is finite."""
+        return not self.bad
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the part of a tensor that lives in this process, as plain strided."""
+    if hasattr(tensor, "to_local"):
+        tensor = tensor.to_local()
+    return tensor.coalesce().values() if tensor.is_sparse else tensor
+
+
+def look(
+    gradients: Sequence[tuple[str, torch.Tensor]], losses: Sequence[torch.Tensor]
+) -> Reading:
+    """Return what the step's gradients and losses hold, with one synchronisation.
+
+    Args:
+        gradients: (name, gradient) of each parameter; any floating dtype or device.
+        losses: what was differentiated, any shape.
+
+    Example:
+        >>> g = torch.tensor([3.0, 4.0])
+        >>> look([("w", g)], [torch.tensor(0.5)])
+        Reading(losses=(0.5,), norm=5.0, bad=())
+    """
+    with torch.no_grad():
+        values = [local(g).detach() for _, g in gradients]
+        norms = _norms(values)
+        scalars = [_scalar(loss) for loss in losses]
+        numbers = _read([*norms, *scalars])
+        parts, amounts = numbers[: len(norms)], numbers[len(norms) :]
+        bad = ["loss" for amount in amounts if not math.isfinite(amount)]
+        for (name, _), value, part in zip(gradients, values, parts, strict=True):
+            if not math.isfinite(part) and not bool(torch.isfinite(value).all()):
+                bad.append(name)
+    norm = math.sqrt(sum(p * p for p in parts)) if parts else None
+    return Reading(tuple(amounts), norm, tuple(bad))
+
+
+def _norms(values: list[torch.Tensor]) -> list[torch.Tensor]:
+    if not values:
+        return []
+    if all(v.dtype == torch.float64 or v.is_complex() for v in values):
+        return list(torch._foreach_norm(values, 2))
+    plain = [v for v in values if v.is_floating_point() and v.dtype != torch.float64]
+    if len(plain) == len(values):
+        return list(torch._foreach_norm(values, 2, dtype=torch.float32))
+    return [torch.linalg.vector_norm(v) for v in values]
+
+
+def _scalar(loss: torch.Tensor) -> torch.Tensor:
+    loss = local(loss.detach())
+    return loss if loss.dim() == 0 else loss.sum()
+
+
+def _read(scalars: list[torch.Tensor]) -> list[float]:
+    """Return the scalars on the host; one transfer for each device among them."""
+    if not scalars:
+        return []
+    device = scalars[0].device
+    if all(s.device == device for s in scalars):
+        return _row(scalars)
+    numbers: dict[int, float] = {}
+    for where in {s.device for s in scalars}:
+        here = [(i, s) for i, s in enumerate(scalars) if s.device == where]
+        row = _row([s for _, s in here])
+        numbers.update({i: n for (i, _), n in zip(here, row, strict=True)})
+    return [numbers[i] for i in range(len(scalars))]
+
+
+def _row(scalars: list[torch.Tensor]) -> list[float]:
+    dtypes = {s.dtype for s in scalars}
+    if len(dtypes) > 1 or scalars[0].is_complex():
+        wide = torch.float64 if torch.float64 in dtypes else torch.float32
+        scalars = [(s.abs() if s.is_complex() else s).to(wide) for s in scalars]
+    row: list[float] = torch.stack(scalars).tolist()
+    return row

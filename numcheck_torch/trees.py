@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tensors inside what a program passes around: containers, dataclasses, mappings.
+
+PyTorch's own tree functions stop at dataclasses and unregistered mappings, which
+models return every day.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["map_leaves", "map_tensors", "named_tensors", "tensors"]
+
+
+def tensors(tree: object) -> Iterator[torch.Tensor]:
+    """Yield every tensor inside `tree`, in a fixed order.
+
+    Example:
+        >>> [t.item() for t in tensors({"a": torch.tensor(1), "b": [torch.tensor(2)]})]
+        [1, 2]
+    """
+    if isinstance(tree, torch.Tensor):
+        yield tree
+    else:
+        for _, value in _children(tree) or ():
+            yield from tensors(value)
+
+
+def named_tensors(tree: object, prefix: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield (path, tensor) for every tensor inside `tree`, paths joined by dots."""
+    if isinstance(tree, torch.Tensor):
+        yield prefix, tree
+    else:
+        for key, value in _children(tree) or ():
+            yield from named_tensors(value, f"{prefix}.{key}" if prefix else str(key))
+
+
+def map_leaves(tree: Any, function: Callable[[Any], Any]) -> Any:
+    """Return `tree` with `function` of each leaf in its place.
+
+    A container none of whose leaves changed is returned as it is, so that objects of
+    the user's own classes are never rebuilt without need.
+
+    Example:
+        >>> map_leaves({"a": [1, 2]}, lambda leaf: leaf * 10)
+        {'a': [10, 20]}
+    """
+    children = _children(tree)
+    if children is None:
+        return function(tree)
+    new = {key: map_leaves(value, function) for key, value in children}
+    if all(new[key] is value for key, value in children):
+        return tree
+    return _rebuilt(tree, new)
+
+
+def map_tensors(tree: Any, function: Callable[[torch.Tensor], Any]) -> Any:
+    """Return `tree` with `function` of each tensor in its place."""
+
+    def each(leaf: Any) -> Any:
+        return function(leaf) if isinstance(leaf, torch.Tensor) else leaf
+
+    return map_leaves(tree, each)
+
+
+def _children(tree: Any) -> list[tuple[Any, Any]] | None:
+    """Return the (key, value) pairs of a container; None for a leaf."""
+    if isinstance(tree, torch.Tensor | str | int | float | None):
+        return None
+    if isinstance(tree, list | tuple):
+        return list(enumerate(tree))
+    if isinstance(tree, Mapping):
+        return list(tree.items())
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        return [(f.name, getattr(tree, f.name, None)) for f in dataclasses.fields(tree)]
+    return None
+
+
+def _rebuilt(tree: Any, new: dict[Any, Any]) -> Any:
+    if isinstance(tree, tuple):
+        values = new.values()
+        return type(tree)(*values) if hasattr(tree, "_fields") else tuple(values)
+    if isinstance(tree, list):
+        return list(new.values())
+    if type(tree) is dict:
+        return new
+    other = copy.copy(tree)
+    for key, value in new.items():
+        if isinstance(tree, Mapping):
+            other[key] = value
+        else:
+            object.__setattr__(other, key, value)
+    return other

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An optimizer's update carried out on copies, one parameter at a time.
+
+One at a time keeps the memory for copies to the largest parameter and its state, and
+is the same arithmetic for every optimizer that treats parameters alike.
+"""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from numcheck_torch.trees import map_tensors, named_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numcheck_torch.recorder import Recorder
+
+__all__ = ["rehearse"]
+
+_HOOKS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+
+
+def rehearse(
+    optimizer: torch.optim.Optimizer,
+    model: torch.nn.Module,
+    gradients: Mapping[str, torch.Tensor],
+    recorder: Recorder,
+) -> None:
+    """Record the update that `optimizer` is about to make, without making it.
+
+    Args:
+        optimizer: untouched.
+        model: whose parameters it updates.
+        gradients: gradient of each parameter, by name.
+        recorder: already entered; gets sources, operators and kept values.
+    """
+    names = {id(p): n for n, p in model.named_parameters()}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            name = names.get(id(parameter))
+            if name is not None and name in gradients:
+                _one(optimizer, group, parameter, name, gradients[name], recorder)
+
+
+def _one(
+    optimizer: torch.optim.Optimizer,
+    group: dict[str, Any],
+    parameter: torch.Tensor,
+    name: str,
+    gradient: torch.Tensor,
+    recorder: Recorder,
+) -> None:
+    copy = parameter.detach().clone().requires_grad_(parameter.requires_grad)
+    copy.grad = gradient
+    state = map_tensors(optimizer.state.get(parameter, {}), torch.clone)
+    recorder.source(copy, f"parameter:{name}", "parameter")
+    for key, tensor in named_tensors(state):
+        recorder.source(tensor, f"state:{key}:{name}", "state")
+    double = _double(optimizer, {**group, "params": [copy]}, {copy: dict(state)})
+    with recorder.phase("optimizer"):
+        double.step()
+    recorder.keep(copy, f"parameter:{name}", "parameter")
+    for key, tensor in named_tensors(dict(double.state[copy])):
+        if tensor.is_floating_point() and tensor.dim() > 0:
+            recorder.keep(tensor, f"state:{key}:{name}", "state")
+
+
+def _double(
+    optimizer: torch.optim.Optimizer,
+    group: dict[str, Any],
+    state: dict[torch.Tensor, Any],
+) -> torch.optim.Optimizer:
+    """Return an optimizer of the same kind over other parameters."""
+    double: torch.optim.Optimizer = object.__new__(type(optimizer))
+    double.__dict__.update(optimizer.__dict__)
+    double.__dict__.update({hooks: collections.OrderedDict() for hooks in _HOOKS})
+    # Schedulers put a counting `step`, bound to the original, on the instance.
+    double.__dict__.pop("step", None)
+    double.__dict__.pop("found_inf", None)
+    double.__dict__.pop("grad_scale", None)
+    double.param_groups = [group]
+    double.state = collections.defaultdict(dict, state)
+    return double
