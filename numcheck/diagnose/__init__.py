@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why it broke: data flow, rules and experiments over a recorded step."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numcheck.diagnose.diagnosis import diagnose
+    from numcheck.diagnose.finding import Finding
+    from numcheck.diagnose.incident import Experiment, Incident
+    from numcheck.diagnose.investigation import investigate
+    from numcheck.diagnose.laboratory import CannotRunError, Laboratory, Outcome
+
+_HOME = {
+    "CannotRunError": "laboratory",
+    "Experiment": "incident",
+    "Finding": "finding",
+    "Incident": "incident",
+    "Laboratory": "laboratory",
+    "Outcome": "laboratory",
+    "diagnose": "diagnosis",
+    "investigate": "investigation",
+}
+
+__all__ = [
+    "CannotRunError",
+    "Experiment",
+    "Finding",
+    "Incident",
+    "Laboratory",
+    "Outcome",
+    "diagnose",
+    "investigate",
+]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
+    if name not in _HOME:
+        msg = f"module 'numcheck.diagnose' has no attribute {name!r}"
+        raise AttributeError(msg)
+    home = importlib.import_module(f"numcheck.diagnose.{_HOME[name]}")
+    value = getattr(home, name)
+    globals()[name] = value
+    return value

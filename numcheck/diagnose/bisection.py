@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which samples of a batch carry a failure, found by running parts of the batch."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from numcheck.diagnose.laboratory import CannotRunError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["Carriers", "carrying_rows"]
+
+_FEW = 4  # more carriers than this are no outliers
+_MOST_RUNS = 64
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Carriers:
+    """Samples that make the step fail.
+
+    Attributes:
+        rows: samples that fail on their own, ascending; empty when none does.
+        heals: whether the batch without them is healthy.
+    """
+
+    rows: tuple[int, ...]
+    heals: bool
+
+
+def carrying_rows(
+    total: int,
+    fails: Callable[[Sequence[int]], bool],
+    has_time: Callable[[], bool] = lambda: True,
+) -> Carriers:
+    """Return the few samples that carry a failure, by halving the batch.
+
+    Args:
+        total: number of samples; the whole batch is known to fail.
+        fails: whether the step fails on the given samples alone.
+        has_time: asked before every run; False stops the search.
+
+    Raises:
+        CannotRunError: the search was stopped before it came to an answer.
+
+    Example:
+        >>> carrying_rows(8, lambda rows: 5 in rows)
+        Carriers(rows=(5,), heals=True)
+    """
+    left, found = list(range(total)), []
+    runs = 0
+
+    def test(rows: Sequence[int]) -> bool:
+        nonlocal runs
+        runs += 1
+        if runs > _MOST_RUNS or not has_time():
+            msg = "the time for experiments was used up"
+            raise CannotRunError(msg)
+        return fails(rows)
+
+    while len(found) < min(_FEW, total - 1):
+        row = _one(left, test)
+        if row is None:
+            break
+        found.append(row)
+        left.remove(row)
+        if not test(left):
+            return Carriers(tuple(sorted(found)), heals=True)
+    return Carriers(tuple(sorted(found)), heals=False)
+
+
+def _one(rows: Sequence[int], test: Callable[[Sequence[int]], bool]) -> int | None:
+    """Return a sample that fails on its own; None when no half of a part fails."""
+    part = list(rows)
+    while len(part) > 1:
+        middle = len(part) // 2
+        first, second = part[:middle], part[middle:]
+        if test(first):
+            part = first
+        elif test(second):
+            part = second
+        else:
+            return None
+    return part[0] if part else None

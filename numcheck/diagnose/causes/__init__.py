@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why it broke: rules over an origin and the experiments, asked in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numcheck.diagnose.causes.base import CauseRule, Explanation
+from numcheck.diagnose.causes.damaged_batch import DamagedBatch
+from numcheck.diagnose.causes.damaged_state import DamagedState
+from numcheck.diagnose.causes.drift import Drift, MomentumTooLarge
+from numcheck.diagnose.causes.empty_group import EmptyGroup
+from numcheck.diagnose.causes.format_range import FormatRange, RoundedToEdge
+from numcheck.diagnose.causes.initial_scale import InitialScale
+from numcheck.diagnose.causes.integer_wrap import IntegerWrap
+from numcheck.diagnose.causes.label_range import LabelRange
+from numcheck.diagnose.causes.loss_scale import LossScale
+from numcheck.diagnose.causes.recurrence import Recurrence
+from numcheck.diagnose.causes.unguarded import Unguarded
+from numcheck.diagnose.causes.vanished_epsilon import VanishedEpsilon
+from numcheck.diagnose.causes.zero_initialised import ZeroInitialised
+
+if TYPE_CHECKING:
+    from numcheck.diagnose.rules.base import Match
+    from numcheck.diagnose.scene import Scene
+
+__all__ = ["CAUSES", "CauseRule", "Explanation", "why"]
+
+CAUSES: tuple[CauseRule, ...] = (
+    DamagedBatch(),
+    DamagedState(),
+    LabelRange(),
+    IntegerWrap(),
+    VanishedEpsilon(),
+    LossScale(),
+    RoundedToEdge(),
+    FormatRange(),
+    EmptyGroup(),
+    ZeroInitialised(),
+    MomentumTooLarge(),
+    Drift(),
+    Recurrence(),
+    InitialScale(),
+    Unguarded(),
+)
+"""Asked from first to last: what was measured before what is inferred. The last always
+answers."""
+
+
+def why(scene: Scene, broke: Match) -> Explanation:
+    """Return the answer of the first rule that has one."""
+    for rule in CAUSES:
+        found = rule.explain(scene, broke)
+        if found is not None:
+            return found
+    msg = "the last rule answers always"
+    raise AssertionError(msg)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The training drove its own state out of range."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numcheck.diagnose.causes.base import EDGES, OVERFLOWS, explain
+from numcheck.diagnose.finding import Evidence
+from numcheck.diagnose.history import growth
+
+if TYPE_CHECKING:
+    from numcheck.diagnose.causes.base import Explanation
+    from numcheck.diagnose.finding import Certainty
+    from numcheck.diagnose.history import Growth
+    from numcheck.diagnose.rules.base import Match
+    from numcheck.diagnose.scene import Scene
+
+__all__ = ["Drift", "MomentumTooLarge"]
+
+_GROWN = 10.0  # times its ordinary value: a loss or gradient norm on its way out
+
+
+class MomentumTooLarge:
+    """A momentum of one or more never forgets: the velocity grows by itself."""
+
+    id = "N753"
+
+    def explain(self, scene: Scene, broke: Match) -> Explanation | None:
+        """Answer when the optimizer's momentum is not below one."""
+        momentum = scene.incident.settings.get("momentum")
+        if not isinstance(momentum, int | float) or momentum < 1:
+            return None
+        if scene.incident.step == 0 or broke.id not in OVERFLOWS | EDGES:
+            return None
+        if scene.incident.went("initial_parameters") == "failed":
+            return None
+        seen = Evidence("momentum", {"momentum": float(momentum)})
+        advice = ("momentum_below_one",)
+        return explain(self.id, "dynamics", "certain", seen, advice=advice)
+
+
+class Drift:
+    """The batch is fine at the first parameters, and no longer at these."""
+
+    id = "N751"
+
+    def explain(self, scene: Scene, broke: Match) -> Explanation | None:
+        """Answer when it is healthy at the initial parameters, or grew to this."""
+        incident = scene.incident
+        went = incident.went("initial_parameters")
+        if incident.step == 0 or went == "failed":
+            return None
+        grown = [g for g in _growths(scene) if g.factor >= _GROWN]
+        seen = tuple(
+            Evidence(
+                "grew",
+                {"name": g.name, "first": g.first, "last": g.last, "steps": g.steps},
+            )
+            for g in grown
+        )
+        if not (went == "healthy" and broke.id in OVERFLOWS) and not grown:
+            return None
+        advice = ("smaller_learning_rate", "clip_gradients", "warm_up")
+        certainty: Certainty = "certain" if went == "healthy" and grown else "likely"
+        return explain(self.id, "dynamics", certainty, *seen, advice=advice)
+
+
+def _growths(scene: Scene) -> list[Growth]:
+    names = ("loss", "gradient_norm", "parameter_norm")
+    found = (growth(scene.incident.history, name) for name in names)
+    return [g for g in found if g is not None]

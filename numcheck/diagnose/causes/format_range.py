@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The format's range or precision is too small for the values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numcheck.diagnose.causes.base import EDGES, OVERFLOWS, explain
+from numcheck.diagnose.finding import Evidence
+from numcheck.diagnose.load import is_low_precision
+
+if TYPE_CHECKING:
+    from numcheck.diagnose.causes.base import Explanation
+    from numcheck.diagnose.rules.base import Match
+    from numcheck.diagnose.scene import Scene
+
+__all__ = ["FormatRange", "RoundedToEdge"]
+
+
+class RoundedToEdge:
+    """In low precision an operand rounds onto the point where its function ends."""
+
+    id = "N154"
+
+    def explain(self, scene: Scene, broke: Match) -> Explanation | None:
+        """Answer for poles that the step in float32 does not meet."""
+        if broke.id not in EDGES | {"N307", "N313"}:
+            return None
+        if scene.incident.went("float32") != "healthy":
+            return None
+        advice = ("float32_here", "stable_formula")
+        seen = Evidence("edge_by_rounding", {"dtype": scene.site.dtype})
+        return explain(self.id, "precision", "certain", seen, advice=advice)
+
+
+class FormatRange:
+    """The same step with more range does not overflow."""
+
+    id = "N151"
+
+    def explain(self, scene: Scene, broke: Match) -> Explanation | None:
+        """Answer for every failure that the step in float32 does not have."""
+        went = scene.incident.went("float32")
+        if went == "healthy":
+            advice = ("float32_here", "bfloat16", "rescale")
+            return explain(self.id, "precision", "certain", advice=advice)
+        if went is None and broke.id in OVERFLOWS and is_low_precision(scene.site):
+            advice = ("float32_here", "bfloat16", "rescale")
+            return explain(self.id, "precision", "possible", advice=advice)
+        return None

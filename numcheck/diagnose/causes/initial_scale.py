@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights initialised too large for the depth of the network."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numcheck.diagnose.causes.base import OVERFLOWS, explain
+from numcheck.diagnose.finding import Evidence
+from numcheck.diagnose.series import layers_before
+
+if TYPE_CHECKING:
+    from numcheck.diagnose.causes.base import Explanation
+    from numcheck.diagnose.rules.base import Match
+    from numcheck.diagnose.scene import Scene
+
+__all__ = ["InitialScale"]
+
+_RUNGS = 4
+_FACTOR = 2.0
+_RISING = 0.75
+
+
+class InitialScale:
+    """Activations grow by a factor from layer to layer at the first step already."""
+
+    id = "N754"
+
+    def explain(self, scene: Scene, broke: Match) -> Explanation | None:
+        """Answer for overflows with products that grow along the way."""
+        initial = scene.incident.went("initial_parameters")
+        if broke.id not in OVERFLOWS or initial == "healthy":
+            return None
+        if scene.incident.step > 0 and initial is None:
+            return None
+        ladder = layers_before(scene.provenance.view, scene.site)
+        if len(ladder.amaxes) < _RUNGS or ladder.rising < _RISING:
+            return None
+        if ladder.factor < _FACTOR:
+            return None
+        seen = Evidence(
+            "grows_by_layer", {"factor": ladder.factor, "layers": len(ladder.amaxes)}
+        )
+        advice = ("standard_initialisation", "add_normalisation")
+        return explain(self.id, "dynamics", "likely", seen, advice=advice)

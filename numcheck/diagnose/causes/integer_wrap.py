@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integers that wrapped around before they became floating point."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numcheck.diagnose.causes.base import explain
+from numcheck.diagnose.finding import Evidence
+
+if TYPE_CHECKING:
+    from numcheck.diagnose.causes.base import Explanation
+    from numcheck.diagnose.rules.base import Match
+    from numcheck.diagnose.scene import Scene
+
+__all__ = ["IntegerWrap"]
+
+_GROWING = ("mul", "square", "pow", "sum", "product", "matmul", "cumulative", "add")
+
+
+class IntegerWrap:
+    """A count or square left the integer's range and came back negative."""
+
+    id = "N053"
+
+    def explain(self, scene: Scene, broke: Match) -> Explanation | None:
+        """Answer for negative operands that integer arithmetic made."""
+        if broke.id not in ("N301", "N302", "N311", "N312"):
+            return None
+        view = scene.provenance.view
+        for site in scene.ancestry.integers:
+            summary = view.summary(site)
+            if site.family not in _GROWING or summary is None or summary.low is None:
+                continue
+            if summary.low < 0 and _had_no_reason(scene, site.family):
+                seen = Evidence(
+                    "integer_negative",
+                    {"op": site.op, "dtype": site.dtype, "low": summary.low},
+                )
+                advice = ("cast_before_arithmetic", "wider_integer")
+                return explain(self.id, "data", "likely", seen, advice=advice)
+        return None
+
+
+def _had_no_reason(scene: Scene, family: str) -> bool:
+    """Whether a negative result cannot come from the operands' own signs."""
+    if family in ("square", "pow"):
+        return True
+    view = scene.provenance.view
+    squares = [
+        s
+        for s in scene.ancestry.integers
+        if s.family in ("square", "pow")
+        or (s.family in ("mul", "matmul") and len(set(s.parents)) == 1)
+    ]
+    lows = [
+        s.low
+        for site in scene.ancestry.sources("input", "target")
+        if site.dtype.startswith(("int", "uint"))
+        if (s := view.summary(site)) is not None and s.low is not None
+    ]
+    return bool(squares) or (bool(lows) and min(lows) >= 0)

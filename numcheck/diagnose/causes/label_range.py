@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Labels or indices past the number of classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numcheck.diagnose.causes.base import explain
+
+if TYPE_CHECKING:
+    from numcheck.diagnose.causes.base import Explanation
+    from numcheck.diagnose.finding import Certainty
+    from numcheck.diagnose.rules.base import Match
+    from numcheck.diagnose.scene import Scene
+
+__all__ = ["LabelRange"]
+
+
+class LabelRange:
+    """An index of the batch lies outside what it points into."""
+
+    id = "N052"
+
+    def explain(self, scene: Scene, broke: Match) -> Explanation | None:
+        """Answer for gathers that found nothing at an index."""
+        if broke.id != "N006":
+            return None
+        certainty: Certainty = (
+            "certain" if scene.ancestry.sources("input", "target") else "likely"
+        )
+        advice = ("labels_from_zero", "check_label_range")
+        return explain(self.id, "data", certainty, advice=advice)

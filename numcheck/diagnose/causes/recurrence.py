@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A state that grows from one iteration to the next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numcheck.diagnose.causes.base import OVERFLOWS, explain
+from numcheck.diagnose.finding import Evidence
+from numcheck.diagnose.series import repetitions_before
+
+if TYPE_CHECKING:
+    from numcheck.diagnose.causes.base import Explanation
+    from numcheck.diagnose.rules.base import Match
+    from numcheck.diagnose.scene import Scene
+
+__all__ = ["Recurrence"]
+
+_RUNGS = 6
+_FACTOR = 1.05
+_RISING = 0.8
+
+
+class Recurrence:
+    """A recurrent map whose gain is above one, applied often enough."""
+
+    id = "N756"
+
+    def explain(self, scene: Scene, broke: Match) -> Explanation | None:
+        """Answer for overflows of an operator that fed itself, ever larger."""
+        if broke.id not in OVERFLOWS:
+            return None
+        ladder = repetitions_before(scene.provenance.view, scene.site)
+        if len(ladder.amaxes) < _RUNGS or ladder.rising < _RISING:
+            return None
+        if ladder.factor < _FACTOR:
+            return None
+        seen = Evidence(
+            "grows_by_iteration",
+            {"factor": ladder.factor, "iterations": len(ladder.amaxes)},
+        )
+        advice = ("stable_recurrence", "clip_state", "normalise_state")
+        return explain(self.id, "dynamics", "likely", seen, advice=advice)

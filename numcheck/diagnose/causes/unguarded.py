@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program applies a function where it has no finite value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numcheck.diagnose.causes.base import explain
+
+if TYPE_CHECKING:
+    from numcheck.diagnose.causes.base import Explanation
+    from numcheck.diagnose.finding import Certainty
+    from numcheck.diagnose.rules.base import Match
+    from numcheck.diagnose.scene import Scene
+
+__all__ = ["Unguarded"]
+
+_BY_FINDING: dict[str, tuple[str, tuple[str, ...]]] = {
+    "N007": ("N357", ("finite_mask",)),
+    "N008": ("N358", ("write_before_read",)),
+    "N104": ("N356", ("subtract_maximum", "clamp_exponent")),
+    "N301": ("N351", ("log_of_softmax", "clamp_argument", "log1p")),
+    "N302": ("N351", ("clamp_argument", "variance_formula")),
+    "N303": ("N351", ("add_epsilon", "safe_where")),
+    "N304": ("N351", ("add_epsilon", "safe_where")),
+    "N305": ("N357", ("finite_mask",)),
+    "N306": ("N357", ("select_not_multiply", "finite_mask")),
+    "N307": ("N353", ("finite_mask", "skip_empty_rows")),
+    "N309": ("N354", ("epsilon_inside", "safe_where")),
+    "N310": ("N355", ("distinct_jitter", "avoid_decomposition")),
+    "N311": ("N351", ("clamp_argument",)),
+    "N312": ("N351", ("clamp_argument",)),
+    "N313": ("N351", ("clamp_argument",)),
+}
+_DEFAULT = ("N359", ("rescale", "normalise_inputs"))
+_REACH = 8
+
+
+class Unguarded:
+    """Nothing else explains it: the formula itself has to change."""
+
+    id = "N351"
+
+    def explain(self, scene: Scene, broke: Match) -> Explanation | None:
+        """Answer always: this rule is asked last."""
+        rule, advice = _BY_FINDING.get(broke.id, _DEFAULT)
+        if broke.id == "N309" and _was_selected(scene):
+            return explain("N352", "op-domain", "likely", advice=("safe_where",))
+        certainty: Certainty = "possible" if rule == "N359" else "likely"
+        return explain(rule, "op-domain", certainty, advice=advice)
+
+
+def _was_selected(scene: Scene) -> bool:
+    """Whether the gradient that met the pole had come through a selection."""
+    behind = scene.ancestry_of(scene.operand(0))
+    if behind is None:
+        return False
+    near = behind.sites[:_REACH]
+    return any(s.family == "select" and s.phase == "backward" for s in near)

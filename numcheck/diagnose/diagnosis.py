@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a step that went wrong to findings, without running anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numcheck.diagnose.causes import why
+from numcheck.diagnose.causes.silent import why_silent
+from numcheck.diagnose.chain import chain
+from numcheck.diagnose.finding import Evidence, Fact, Finding
+from numcheck.diagnose.load import format_of
+from numcheck.diagnose.provenance import Origin, trace_back
+from numcheck.diagnose.rules import what_broke
+from numcheck.diagnose.scene import Scene
+from numcheck.diagnose.silent import departed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numcheck.diagnose.causes import Explanation
+    from numcheck.diagnose.finding import FaultKind, Field
+    from numcheck.diagnose.incident import Experiment, Incident
+    from numcheck.diagnose.provenance import Provenance
+    from numcheck.diagnose.silent import Departed
+
+__all__ = ["diagnose"]
+
+_MOST_FINDINGS = 5
+_MOST_FACTS = 4
+
+
+def diagnose(incident: Incident) -> tuple[Finding, ...]:
+    """Return what broke in a step and why, the most important finding first.
+
+    Args:
+        incident: the recorded step, with the experiments that were run. Nothing is
+            run here.
+
+    Returns:
+        Findings; empty when no harm was done.
+    """
+    searches = bool(incident.settings.get("dynamic_loss_scale"))
+    provenance = trace_back(incident.view, searches_scale=searches)
+    found = [
+        _of_origin(Scene(incident, provenance, origin))
+        for origin in provenance.origins[:_MOST_FINDINGS]
+    ]
+    if not found and incident.departures is not None:
+        lost = departed(provenance, incident.departures, searches_scale=searches)
+        found = [_of_departed(incident, provenance, d) for d in lost[:_MOST_FINDINGS]]
+    return tuple(found)
+
+
+def _of_origin(scene: Scene) -> Finding:
+    broke = what_broke(scene)
+    explanation = why(scene, broke)
+    health = scene.provenance.health
+    harm = scene.origin.harm
+    return Finding(
+        id=broke.id,
+        severity="error",
+        site=scene.site,
+        step=scene.incident.step,
+        kind=scene.kind,
+        rank=scene.incident.rank,
+        fields=_fields(scene, broke.fields),
+        facts=_facts(scene),
+        chain=chain(
+            scene.provenance.view,
+            scene.site,
+            harm[0] if harm else None,
+            health.is_bad,
+        ),
+        harm=harm,
+        evidence=(*broke.evidence, *_ran(scene.incident), *explanation.evidence),
+        cause=explanation.cause,
+        help=explanation.help,
+        reproduced=scene.incident.reproduced,
+        masked=scene.provenance.masked,
+    )
+
+
+def _of_departed(incident: Incident, provenance: Provenance, lost: Departed) -> Finding:
+    scene = Scene(incident, provenance, Origin(lost.site, "birth", lost.harm))
+    explanation: Explanation
+    if lost.kind in ("underflow", "stagnation"):
+        is_gradient = lost.site.phase == "backward"
+        ids: dict[FaultKind, str] = {
+            "underflow": "N201" if is_gradient else "N202",
+            "stagnation": "N401",
+        }
+        id_, fields = ids[lost.kind], {}
+    else:
+        broke = what_broke(scene)
+        id_, fields = broke.id, dict(broke.fields)
+    explanation = why_silent(id_)
+    departures = incident.departures or {}
+    seen = Evidence("departs", {"error": departures.get(lost.harm[0].index, 0.0)})
+    return Finding(
+        id=id_,
+        severity="error",
+        site=lost.site,
+        step=incident.step,
+        kind=lost.kind,
+        rank=incident.rank,
+        fields=_fields(scene, fields),
+        facts=_facts(scene),
+        chain=chain(
+            provenance.view, lost.site, lost.harm[0], lost.on_the_way.__contains__
+        ),
+        harm=lost.harm,
+        evidence=(*lost.evidence, seen, *explanation.evidence),
+        cause=explanation.cause,
+        help=explanation.help,
+        reproduced=incident.reproduced,
+    )
+
+
+def _fields(scene: Scene, extra: Mapping[str, Field]) -> dict[str, Field]:
+    """Return the fields every title may use, and the rule's own."""
+    site, limit = scene.site, format_of(scene.site)
+    return {
+        "op": site.op,
+        "scope": site.scope,
+        "dtype": site.dtype,
+        "max": "" if limit is None else limit.max,
+        "kind": scene.kind,
+        **extra,
+    }
+
+
+def _facts(scene: Scene) -> tuple[Fact, ...]:
+    """Return what the origin read and gave, as rows of a table."""
+    rows = [
+        Fact("input", o.site.name, o.site.dtype, o.summary)
+        for o in scene.operands
+        if o.site is not None and o.summary is not None
+    ][:_MOST_FACTS]
+    if scene.summary is not None:
+        rows.append(Fact("output", scene.site.name, scene.site.dtype, scene.summary))
+    return tuple(rows)
+
+
+def _ran(incident: Incident) -> tuple[Evidence, ...]:
+    """Return one piece of evidence for each experiment that was asked for."""
+    return tuple(_told(e) for e in incident.experiments.values())
+
+
+def _told(experiment: Experiment) -> Evidence:
+    key = f"{experiment.name}_{experiment.result}"
+    if experiment.result == "not_run":
+        return Evidence("not_run", {"name": experiment.name, "why": experiment.reason})
+    return Evidence(key, experiment.fields)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of the values handed back to the user a non-finite value has harmed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from numcheck.diagnose.health import Health
+    from numcheck.record.site import Role, Site
+    from numcheck.record.trace import StepView
+
+__all__ = ["harm_rank", "harmed"]
+
+_ORDER: tuple[Role, ...] = ("loss", "gradient", "parameter", "output", "state")
+
+
+def harm_rank(site: Site) -> tuple[int, int]:
+    """Return a sort key: what matters most to the user comes first."""
+    place = _ORDER.index(site.role) if site.role in _ORDER else len(_ORDER)
+    return place, site.index
+
+
+def harmed(
+    view: StepView, health: Health, *, searches_scale: bool = False
+) -> tuple[Site, ...]:
+    """Return the kept values that were harmed, most important first.
+
+    Args:
+        view: the step.
+        health: what is wrong with each of its sites.
+        searches_scale: whether a dynamic loss scale is in play; overflowing gradients
+            are then how it finds its scale, as long as the loss itself is finite.
+    """
+    kept = view.kept()
+    loss = [s for s in kept if s.role == "loss"]
+    loss_is_finite = bool(loss) and not any(health.is_bad(s.index) for s in loss)
+    learned = [s for s in kept if s.role in ("gradient", "parameter")]
+    training_is_finite = (
+        loss_is_finite
+        and bool(learned)
+        and not any(health.is_bad(s.index) for s in learned)
+    )
+    found = []
+    for site in kept:
+        if not health.is_bad(site.index):
+            continue
+        if site.role in ("output", "state"):
+            if _is_benign(site, health) or (
+                site.role == "output" and training_is_finite
+            ):
+                continue
+        elif searches_scale and loss_is_finite and site.role != "loss":
+            continue
+        found.append(site)
+    return tuple(sorted(found, key=harm_rank))
+
+
+def _is_benign(site: Site, health: Health) -> bool:
+    """Whether a returned value only repeats what was written or given on purpose."""
+    return health.only_moved[site.index] or not health.is_real(site.index)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the non-finite values that did harm were born.
+
+The walk goes backwards from the harmed values, never forwards from the first
+non-finite value seen: what dies on the way (a mask, a discarded branch) is no fault.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from typing import TYPE_CHECKING, Literal
+
+from numcheck.diagnose.harm import harm_rank, harmed
+from numcheck.diagnose.health import examine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numcheck.diagnose.health import Health
+    from numcheck.record.site import Site
+    from numcheck.record.trace import StepView
+
+__all__ = ["Origin", "OriginKind", "Provenance", "trace_back"]
+
+OriginKind = Literal["birth", "source", "literal", "made_from_literal"]
+_MOST_STARTS = 32  # each costs one walk; more independent faults in a step tell no more
+_State = tuple[int, Literal["nan", "inf"]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Origin:
+    """A site where a harmful non-finite value began.
+
+    Attributes:
+        site: the site.
+        kind: ``birth`` out of finite operands; ``source`` it was given bad;
+            ``literal`` the program wrote it; ``made_from_literal`` a NaN that an
+            operator made out of infinities written on purpose.
+        harm: kept values it reached, most important first.
+    """
+
+    site: Site
+    kind: OriginKind
+    harm: tuple[Site, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Provenance:
+    """Everything the data flow says about one step.
+
+    Attributes:
+        view: the step.
+        health: what is wrong with each site.
+        harmed: kept values that were harmed, most important first.
+        origins: independent origins, the one that explains most harm first.
+        masked: births that reached no harmed value.
+    """
+
+    view: StepView
+    health: Health
+    harmed: tuple[Site, ...]
+    origins: tuple[Origin, ...]
+    masked: tuple[Site, ...]
+
+
+def trace_back(view: StepView, *, searches_scale: bool = False) -> Provenance:
+    """Return where the harm of a step began. Linear in the sites and edges."""
+    health = examine(view)
+    hurt = harmed(view, health, searches_scale=searches_scale)
+    seen, starts = _walk(view, health, hurt)
+    births = [s for s in view.trace.sites if _is_birth(s, health)]
+    return Provenance(
+        view=view,
+        health=health,
+        harmed=hurt,
+        origins=_independent(view, health, starts, hurt),
+        masked=tuple(s for s in births if s.index not in seen),
+    )
+
+
+def _walk(
+    view: StepView, health: Health, hurt: Iterable[Site]
+) -> tuple[set[int], set[int]]:
+    """Return every bad site upstream of the harm, and those where it began."""
+    queue: deque[_State] = deque(
+        (s.index, "nan" if health.nan[s.index] else "inf") for s in hurt
+    )
+    seen, starts = set(queue), set()
+    while queue:
+        index, _ = state = queue.popleft()
+        upstream = _upstream(view.trace.sites[index], state, health)
+        if not upstream:
+            starts.add(index)
+        for nxt in upstream:
+            if nxt not in seen:
+                seen.add(nxt)
+                queue.append(nxt)
+    return {index for index, _ in seen}, starts
+
+
+def _upstream(site: Site, state: _State, health: Health) -> list[_State]:
+    """Return the parents that explain why `site` holds a NaN or an Inf."""
+    nan = [p for p in dict.fromkeys(site.parents) if health.nan[p]]
+    inf = [p for p in dict.fromkeys(site.parents) if health.inf[p]]
+    real = [p for p in inf if health.inf_is_real[p]]
+    if state[1] == "nan":
+        if nan:
+            return [(p, "nan") for p in nan]
+        # A NaN made of infinities: of arithmetic ones, they are the story; of ones
+        # written on purpose, this operator is.
+        return [(p, "inf") for p in real]
+    if inf:
+        return [(p, "inf") for p in (real or inf)]
+    return [(p, "nan") for p in nan]
+
+
+def _is_birth(site: Site, health: Health) -> bool:
+    if site.kind != "operator" or not health.is_bad(site.index):
+        return False
+    return not health.bad_parents(site) and health.is_real(site.index)
+
+
+def _kind_of(site: Site, health: Health) -> OriginKind:
+    if site.kind == "source":
+        return "source"
+    if health.bad_parents(site):
+        return "made_from_literal"
+    if health.is_real(site.index):
+        written_inf = "+inf" in site.literals or "-inf" in site.literals
+        return "made_from_literal" if written_inf else "birth"
+    return "literal"
+
+
+def _independent(
+    view: StepView, health: Health, starts: Iterable[int], hurt: tuple[Site, ...]
+) -> tuple[Origin, ...]:
+    """Keep one origin for each chain of events, dropping what follows from it."""
+    # The same operator of the same line (a loop, a list of parameters) tells one story.
+    first_at: dict[tuple[object, ...], Site] = {}
+    for index in sorted(starts):
+        site = view.trace.sites[index]
+        first_at.setdefault(_place(site), site)
+    ranked = [
+        Origin(site, _kind_of(site, health), _reached(view, health, site.index, hurt))
+        for site in list(first_at.values())[:_MOST_STARTS]
+    ]
+    ranked.sort(key=_importance)
+    kept: list[Origin] = []
+    downstream: set[int] = set()
+    for origin in ranked:
+        if origin.site.index not in downstream:
+            kept.append(origin)
+            _spread(view, origin.site.index, downstream)
+    return tuple(kept)
+
+
+def _importance(origin: Origin) -> tuple[int, bool, int]:
+    harm = harm_rank(origin.harm[0])[0] if origin.harm else len(origin.harm) + 9
+    return harm, origin.kind != "source", origin.site.index
+
+
+def _place(site: Site) -> tuple[object, ...]:
+    if site.kind == "source":
+        return ("source", site.role)
+    return site.op, site.source, site.phase
+
+
+def _spread(view: StepView, start: int, into: set[int]) -> None:
+    """Add everything downstream of `start` in the data flow to `into`."""
+    children = view.trace.children
+    queue = deque(children.get(start, ()))
+    while queue:
+        index = queue.popleft()
+        if index not in into:
+            into.add(index)
+            queue.extend(children.get(index, ()))
+
+
+def _reached(
+    view: StepView, health: Health, start: int, hurt: tuple[Site, ...]
+) -> tuple[Site, ...]:
+    """Return the harmed values to which bad values lead from `start`."""
+    children = view.trace.children
+    seen, queue = {start}, deque([start])
+    while queue:
+        for child in children.get(queue.popleft(), ()):
+            if child not in seen and health.is_bad(child):
+                seen.add(child)
+                queue.append(child)
+    return tuple(s for s in hurt if s.index in seen)

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A power outside its domain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numcheck.diagnose.rules.base import Match, measured
+
+if TYPE_CHECKING:
+    from numcheck.diagnose.scene import Scene
+
+__all__ = ["Power"]
+
+
+class Power:
+    """0 to a negative power, or a negative number to a fractional one."""
+
+    id = "N312"
+
+    def match(self, scene: Scene) -> Match | None:
+        """Answer for powers at zero or below."""
+        if scene.site.family != "pow" or scene.origin.kind != "birth":
+            return None
+        base = scene.operand(0)
+        if scene.kind == "nan" and base.has_negative:
+            return Match(self.id, evidence=measured("operand_negative", low=base.low))
+        exponent = scene.operand(1)
+        if base.has_zero and (exponent.low is None or exponent.has_negative):
+            return Match(self.id, evidence=measured("operand_zero"))
+        return None

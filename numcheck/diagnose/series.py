@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Growth inside one step: from layer to layer, and from one iteration to the next."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from numcheck.record.site import Site
+    from numcheck.record.trace import StepView
+
+__all__ = ["Ladder", "layers_before", "repetitions_before"]
+
+_PRODUCTS = ("matmul", "conv")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ladder:
+    """Largest magnitudes along a path, in execution order.
+
+    Attributes:
+        amaxes: one for each rung, all positive.
+    """
+
+    amaxes: tuple[float, ...]
+
+    @property
+    def factor(self) -> float:
+        """Growth from one rung to the next, the geometric mean; 1 below two rungs."""
+        if len(self.amaxes) < 2:
+            return 1.0
+        bits = math.log2(self.amaxes[-1]) - math.log2(self.amaxes[0])
+        return float(2.0 ** (bits / (len(self.amaxes) - 1)))
+
+    @property
+    def rising(self) -> float:
+        """Share of the rungs that are larger than the one before."""
+        pairs = list(zip(self.amaxes, self.amaxes[1:], strict=False))
+        return sum(b > a for a, b in pairs) / len(pairs) if pairs else 0.0
+
+
+def layers_before(view: StepView, origin: Site) -> Ladder:
+    """Return the magnitudes of the products on the way to `origin`.
+
+    The way is the one through each operator's operand that was itself computed by a
+    product last, so weights and biases are passed by.
+    """
+    last: dict[int, int | None] = {}
+    previous: dict[int, int | None] = {}
+    for site in view.trace.sites[: origin.index + 1]:
+        upstream = max((v for p in site.parents if (v := last.get(p)) is not None),
+                       default=None)  # fmt: skip
+        if site.family in _PRODUCTS and site.kind == "operator":
+            previous[site.index] = upstream
+            last[site.index] = site.index
+        else:
+            last[site.index] = upstream
+    rungs: list[float] = []
+    index = last.get(origin.index)
+    if index == origin.index:
+        index = previous.get(origin.index)
+    while index is not None:
+        amax = _amax(view, index)
+        if amax:
+            rungs.append(amax)
+        index = previous.get(index)
+    return Ladder(tuple(rungs[::-1]))
+
+
+def repetitions_before(view: StepView, origin: Site) -> Ladder:
+    """Return the magnitudes of the same operator of the same line, earlier on.
+
+    Only repetitions that feed each other count: a loop's state, not a list of
+    parallel heads.
+    """
+    same = [
+        s
+        for s in view.trace.sites[: origin.index]
+        if (s.op, s.source, s.phase, s.output)
+        == (origin.op, origin.source, origin.phase, origin.output)
+        and s.shape == origin.shape
+        and s.kind == "operator"
+    ]
+    fed = _feeding(view, origin, {s.index for s in same})
+    amaxes = (_amax(view, s.index) for s in same if s.index in fed)
+    return Ladder(tuple(a for a in amaxes if a))
+
+
+def _feeding(view: StepView, origin: Site, wanted: set[int]) -> set[int]:
+    """Return which of the wanted sites lie upstream of `origin`."""
+    seen, stack = {origin.index}, [origin.index]
+    while stack:
+        for parent in view.trace.sites[stack.pop()].parents:
+            if parent not in seen:
+                seen.add(parent)
+                stack.append(parent)
+    return seen & wanted
+
+
+def _amax(view: StepView, index: int) -> float | None:
+    summary = view.summary(index)
+    return None if summary is None else summary.amax

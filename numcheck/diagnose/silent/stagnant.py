@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums that no longer move, because the addend is below half a step of the format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numcheck.diagnose.finding import Evidence
+from numcheck.diagnose.load import format_of
+
+if TYPE_CHECKING:
+    from numcheck.diagnose.finding import FaultKind
+    from numcheck.measure.summary import Summary
+    from numcheck.record.site import Site
+    from numcheck.record.trace import StepView
+
+__all__ = ["stagnant"]
+
+
+def stagnant(
+    view: StepView, site: Site
+) -> tuple[FaultKind, tuple[Evidence, ...]] | None:
+    """Return the evidence that an addition left its larger operand as it was."""
+    limit, result = format_of(site), view.summary(site)
+    if site.family not in ("add", "sub", "optimizer", "sum", "cumulative"):
+        return None
+    if limit is None or limit.kind != "float" or result is None:
+        return None
+    large, small = _operands(view, site)
+    if large is None or not small or not _is_same(large, result):
+        return None
+    fields = {"large": large.amax or 0.0, "small": small, "dtype": limit.name}
+    return "stagnation", (Evidence("stagnant", fields),)
+
+
+def _operands(view: StepView, site: Site) -> tuple[Summary | None, float]:
+    """Return the larger operand and the magnitude of the smaller one."""
+    held = [s for p in site.parents if (s := view.summary(p)) is not None]
+    numbers = [
+        abs(float(v))
+        for k, v in site.detail
+        if k.startswith("operand") and isinstance(v, int | float)
+    ]
+    if not held or len(held) + len(numbers) < 2:
+        return None, 0.0
+    held.sort(key=lambda s: s.amax or 0.0)
+    large = held.pop()
+    rest = [*(s.amax or 0.0 for s in held), *numbers]
+    return large, max(rest)
+
+
+def _is_same(before: Summary, after: Summary) -> bool:
+    """Whether everything measured about the two arrays agrees."""
+    if before.amax is None or before.n != after.n:
+        return False
+    return (before.amax, before.amin, before.total, before.total_sq) == (
+        after.amax,
+        after.amin,
+        after.total,
+        after.total_sq,
+    )
