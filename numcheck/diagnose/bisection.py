@@ -49,7 +49,8 @@ def carrying_rows(
         >>> carrying_rows(8, lambda rows: 5 in rows)
         Carriers(rows=(5,), heals=True)
     """
-    left, found = list(range(total)), []
+    left = list(range(total))
+    found: list[int] = []
     runs = 0
 
     def test(rows: Sequence[int]) -> bool:

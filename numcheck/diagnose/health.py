@@ -129,6 +129,6 @@ def _is_only_moved(site: Site, health: Health) -> bool:
     if site.kind == "source":
         return True
     bad = health.bad_parents(site)
-    if site.effect != "move" or not bad:
+    if not bad or (site.kind == "operator" and site.effect != "move"):
         return False
     return all(health.only_moved[p] for p in bad)

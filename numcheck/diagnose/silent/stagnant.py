@@ -9,7 +9,7 @@ from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.load import format_of
 
 if TYPE_CHECKING:
-    from numcheck.diagnose.finding import FaultKind
+    from numcheck.diagnose.finding import FaultKind, Field
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
     from numcheck.record.trace import StepView
@@ -29,7 +29,11 @@ def stagnant(
     large, small = _operands(view, site)
     if large is None or not small or not _is_same(large, result):
         return None
-    fields = {"large": large.amax or 0.0, "small": small, "dtype": limit.name}
+    fields: dict[str, Field] = {
+        "large": large.amax or 0.0,
+        "small": small,
+        "dtype": limit.name,
+    }
     return "stagnation", (Evidence("stagnant", fields),)
 
 
