@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which site made the value that a tensor holds now.
+
+Autograd hands the same memory around under ever new tensor objects, so a value goes
+by its memory: the storage, and the region (shape, strides, offset, dtype) it covers.
+A write through one region makes every other region of that storage stale: its next
+reader gets a site of its own, put together from the old value and the writes since.
+
+Weak references keep the address of a dead storage from being given to a new one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from torch.multiprocessing.reductions import StorageWeakRef
+
+if TYPE_CHECKING:
+    import torch
+
+    from numcheck.record.site import Role
+
+__all__ = ["Holder", "Memory", "Stale"]
+
+Region = tuple[Any, ...]
+
+
+@dataclasses.dataclass(slots=True)
+class Holder:
+    """What is known about one storage."""
+
+    reference: StorageWeakRef | torch.Tensor
+    size_bytes: int
+    clock: int = 0
+    regions: dict[Region, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    writes: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    names: list[tuple[Region, str, Role]] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stale:
+    """A region changed by writes through others; `sites` hold its pieces."""
+
+    sites: tuple[int, ...]
+
+
+class Memory:
+    """Maps tensors to the sites that made their values."""
+
+    def __init__(self) -> None:
+        self._holders: dict[int, Holder] = {}
+
+    def find(self, tensor: torch.Tensor) -> int | Stale | None:
+        """Return the site of a tensor's value; None when its storage is unknown."""
+        holder = self._holders.get(_key(tensor))
+        if holder is None or not holder.regions:
+            return None
+        found = holder.regions.get(_region(tensor))
+        if found is not None and found[1] == holder.clock:
+            return found[0]
+        site, since = found or next(iter(holder.regions.values()))
+        later = [w for w, clock in holder.writes if clock > since]
+        return Stale(tuple(dict.fromkeys([site, *later])))
+
+    def set(self, tensor: torch.Tensor, site: int, *, is_write: bool) -> None:
+        """Note that `site` holds the tensor's value.
+
+        Args:
+            tensor: the value.
+            site: its site.
+            is_write: whether the memory was changed; a new value and a view of an old
+                one change nothing that others hold.
+        """
+        holder = self._holder(tensor)
+        region = _region(tensor)
+        if is_write:
+            holder.clock += 1
+            if tensor.numel() * tensor.element_size() >= holder.size_bytes:
+                holder.regions.clear()
+                holder.writes.clear()
+            holder.writes.append((site, holder.clock))
+        holder.regions[region] = (site, holder.clock)
+
+    def expect(self, tensor: torch.Tensor, op: str, role: Role) -> None:
+        """Name a value whose site is made only when something reads it."""
+        self._holder(tensor).names.append((_region(tensor), op, role))
+
+    def expected(self, tensor: torch.Tensor) -> tuple[str, Role] | None:
+        """Return the name given to a value, or to another part of its storage."""
+        holder = self._holders.get(_key(tensor))
+        if holder is None or not holder.names:
+            return None
+        region = _region(tensor)
+        named = [n for n in holder.names if n[0] == region] or holder.names
+        return named[0][1:]
+
+    def _holder(self, tensor: torch.Tensor) -> Holder:
+        key = _key(tensor)
+        holder = self._holders.get(key)
+        if holder is None:
+            holder = self._holders[key] = _new_holder(tensor)
+        return holder
+
+
+def _key(tensor: torch.Tensor) -> int:
+    try:
+        return tensor.untyped_storage()._cdata
+    except (NotImplementedError, RuntimeError):
+        return id(tensor)  # sparse and other tensors without a storage
+
+
+def _new_holder(tensor: torch.Tensor) -> Holder:
+    try:
+        storage = tensor.untyped_storage()
+    except (NotImplementedError, RuntimeError):
+        return Holder(tensor, 0)
+    return Holder(StorageWeakRef(storage), storage.nbytes())
+
+
+def _region(tensor: torch.Tensor) -> Region:
+    try:
+        return (
+            tensor.shape,
+            tensor.stride(),
+            tensor.storage_offset(),
+            tensor.dtype,
+        )
+    except (NotImplementedError, RuntimeError):
+        return (tensor.shape, tensor.dtype)

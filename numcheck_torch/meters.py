@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a recorder measures values: in full, or their extremes only.
+
+A meter launches reductions while the step runs and reads all of them at its end, with
+one transfer for each dtype and device.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, Protocol
+
+import torch
+
+from numcheck.measure.summary import Summary
+from numcheck_torch.dtypes import is_measurable
+from numcheck_torch.statistics import measure, read
+
+if TYPE_CHECKING:
+    from numcheck_torch.statistics import Measurement
+
+__all__ = ["ExtremesMeter", "FullMeter", "Meter"]
+
+_ROWS: Final = 1024
+
+
+class Meter(Protocol):
+    """Measures values now, and says what they were when the step is over."""
+
+    def take(self, site: int, tensor: torch.Tensor) -> None:
+        """Measure the value of a site."""
+        ...
+
+    def read(self) -> dict[int, Summary]:
+        """Return what was measured, by site, and forget it."""
+        ...
+
+
+class FullMeter:
+    """Counts, extremes and sums of every value; for replays and audits."""
+
+    def __init__(self, *, exponents: bool = False) -> None:
+        self._exponents = exponents
+        self._sites: list[int] = []
+        self._pending: list[Measurement] = []
+        self._known: dict[int, Summary] = {}
+
+    def take(self, site: int, tensor: torch.Tensor) -> None:
+        """Measure the value of a site."""
+        measurement = measure(tensor, exponents=self._exponents)
+        if measurement is None:
+            self._known[site] = _unmeasured(tensor)
+            return
+        self._sites.append(site)
+        self._pending.append(measurement)
+
+    def read(self) -> dict[int, Summary]:
+        """Return what was measured, by site, and forget it."""
+        found = dict(zip(self._sites, read(self._pending), strict=True))
+        found.update(self._known)
+        self._sites, self._pending, self._known = [], [], {}
+        return found
+
+
+class ExtremesMeter:
+    """Smallest and largest of every floating-point value; for every step.
+
+    NaN wins over both, as in PyTorch's reductions, so NaN and Inf are always seen.
+    """
+
+    def __init__(self) -> None:
+        self._tables: dict[tuple[torch.dtype, torch.device], _Table] = {}
+        self._known: dict[int, Summary] = {}
+
+    def take(self, site: int, tensor: torch.Tensor) -> None:
+        """Measure the value of a site; integers are left out."""
+        dtype = tensor.dtype
+        if not tensor.numel():
+            self._known[site] = Summary.empty()
+        elif dtype.is_complex:
+            self.take(site, torch.view_as_real(tensor.resolve_conj()))
+        elif dtype.is_floating_point and is_measurable(dtype):
+            key = dtype, tensor.device
+            table = self._tables.get(key)
+            if table is None:
+                table = self._tables[key] = _Table(dtype, tensor.device)
+            table.take(site, tensor)
+        else:
+            self._known[site] = Summary(n=tensor.numel())
+
+    def read(self) -> dict[int, Summary]:
+        """Return what was measured, by site, and forget it."""
+        found, self._known = self._known, {}
+        for table in self._tables.values():
+            found.update(table.read())
+        return found
+
+
+class _Table:
+    """Preallocated rows of (low, high) for one dtype on one device."""
+
+    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
+        # Formats without kernels of their own are widened, which is exact.
+        narrow = dtype.itemsize < 2
+        self._dtype = torch.float32 if narrow else dtype
+        self._device = device
+        self._cells: list[torch.Tensor] = []
+        self._blocks: list[torch.Tensor] = []
+        self._taken: list[tuple[int, int]] = []
+        self._has_aminmax = device.type != "npu"
+
+    def take(self, site: int, tensor: torch.Tensor) -> None:
+        row = 2 * len(self._taken)
+        if row == len(self._cells):
+            self._grow()
+        self._taken.append((site, tensor.numel()))
+        low, high = self._cells[row], self._cells[row + 1]
+        value = _packed(tensor)
+        if value.dtype != self._dtype:
+            value = value.to(self._dtype)
+        if self._has_aminmax:
+            torch.aminmax(value, out=(low, high))
+        else:
+            torch.amin(value, dim=(), out=low)
+            torch.amax(value, dim=(), out=high)
+
+    def read(self) -> dict[int, Summary]:
+        if not self._taken:
+            return {}
+        used = -(-len(self._taken) // _ROWS)
+        host = torch.cat(self._blocks[:used]).to("cpu", torch.float64)
+        rows: list[tuple[float, float]] = host[: len(self._taken)].tolist()
+        found = {
+            site: Summary(n=n, low=low, high=high, amax=_amax(low, high))
+            for (site, n), (low, high) in zip(self._taken, rows, strict=True)
+        }
+        self._taken.clear()
+        return found
+
+    def _grow(self) -> None:
+        block = torch.empty(_ROWS, 2, dtype=self._dtype, device=self._device)
+        self._blocks.append(block)
+        self._cells.extend(block.view(-1).unbind(0))
+
+
+def _amax(low: float, high: float) -> float | None:
+    """Return the largest magnitude where the extremes alone tell it."""
+    magnitude = max(-low, high)
+    return magnitude if math.isfinite(low) and math.isfinite(high) else None
+
+
+def _packed(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a dense but permuted tensor as a flat one, which reduces much faster."""
+    if tensor.is_contiguous():
+        return tensor
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size == 1:
+            continue
+        if stride != expected:
+            return tensor
+        expected *= size
+    return tensor.as_strided((expected,), (1,))
+
+
+def _unmeasured(tensor: torch.Tensor) -> Summary:
+    return Summary(n=tensor.numel()) if tensor.numel() else Summary.empty()
