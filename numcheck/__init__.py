@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from numcheck.adapters import instrument
     from numcheck.diagnose import diagnose
     from numcheck.errors import NonFiniteError, NumcheckError
-    from numcheck.formats import Format, decode, encode, finfo, quantize
+    from numcheck.formats import Format, decode, encode, finfo, matmul, quantize
     from numcheck.measure import (
         Summary,
         compare,
         fit,
         headroom,
         margins,
-        matmul,
         summarize,
     )
     from numcheck.record import Trace
@@ -41,7 +40,7 @@ _HOME = {
     "headroom": "numcheck.measure",
     "instrument": "numcheck.adapters",
     "margins": "numcheck.measure",
-    "matmul": "numcheck.measure",
+    "matmul": "numcheck.formats",
     "quantize": "numcheck.formats",
     "summarize": "numcheck.measure",
 }

@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+from numcheck.formats._accumulate import (
+    AccumulationBound,
+    accumulation_bound,
+    matmul,
+)
 from numcheck.formats._block_format import BlockFormat, Extent
 from numcheck.formats._block_table import block_names
 from numcheck.formats._blocks import BlockResult
@@ -15,6 +20,7 @@ from numcheck.formats._quantize import block_report, quantize
 from numcheck.formats._registry import aliases, get, lookup, names
 
 __all__ = [
+    "AccumulationBound",
     "BlockFormat",
     "BlockResult",
     "Extent",
@@ -25,6 +31,7 @@ __all__ = [
     "ScaleRule",
     "Specials",
     "Subnormals",
+    "accumulation_bound",
     "aliases",
     "block_names",
     "block_report",
@@ -35,6 +42,7 @@ __all__ = [
     "finfo",
     "get",
     "lookup",
+    "matmul",
     "names",
     "quantize",
     "value_dtype",

@@ -164,11 +164,8 @@ def layout_for(
             tiled=False,
             scales_shape=(full[axis],),
         )
-    if not isinstance(block, int) or block < 1:
-        raise ArgumentError(
-            "block_size must be a positive number, a pair (rows, columns), 'tensor' "
-            f"or 'channel', got {block!r}"
-        )
+    if block < 1:
+        raise ArgumentError(f"block_size must be positive, got {block}")
     count = -(-full[axis] // block)
     scales_shape = (*full[:axis], count, *full[axis + 1 :])
     shape3 = (outer, full[axis], inner)

@@ -73,7 +73,9 @@ _ROWS: Final = (
     *(_shared_exponent(f"msfp{n}", n - 9, _E8M0) for n in range(11, 17)),
     *(_shared_exponent(f"bfp{n}_b", n - 1, _E8M0) for n in (8, 4, 2)),
     *(_shared_exponent(f"bfp{n}_a", n - 1, _E5M0) for n in (8, 4, 2)),
-    BlockFormat("hif4", SCALAR_FORMATS["float4_e1m2fn"], _E6M2, 64, micro_exponents=(8, 16)),
+    BlockFormat(
+        "hif4", SCALAR_FORMATS["float4_e1m2fn"], _E6M2, 64, micro_exponents=(8, 16)
+    ),
 )
 
 BLOCK_FORMATS: Final[dict[str, BlockFormat]] = {row.name: row for row in _ROWS}

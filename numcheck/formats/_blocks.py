@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numcheck.formats._arrays import as_array, chunks
-from numcheck.formats._block_layout import Layout, layout_for
-from numcheck.formats._modes import Modes, checked, modes_for
+from numcheck.formats._block_layout import layout_for
+from numcheck.formats._modes import checked, modes_for
 from numcheck.formats._rounders import round_once
 from numcheck.formats._scales import block_scales, tensor_scale
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from numcheck.formats._block_format import BlockFormat
+    from numcheck.formats._block_layout import Layout
     from numcheck.formats._format import Rounding
-    from numcheck.formats._modes import ScaleRule, Subnormals
+    from numcheck.formats._modes import Modes, ScaleRule, Subnormals
 
 __all__ = ["BlockResult", "quantize_blocks"]
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from numcheck.errors import ArgumentError
 from numcheck.formats._codes import code_dtype, code_values
-from numcheck.formats._scalar import quantize_scalar
 from numcheck.formats._registry import get
+from numcheck.formats._scalar import quantize_scalar
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -102,7 +102,7 @@ class Format:
         """Whether the format can hold a NaN."""
         if self.kind == "tapered":
             return any(math.isnan(v) for v in self.values)
-        return self.kind == "scale" or self.specials not in ("finite",)
+        return self.kind == "scale" or self.specials != "finite"
 
     @property
     def has_zero(self) -> bool:
@@ -162,8 +162,10 @@ class Format:
 
     @property
     def smallest_normal(self) -> float:
-        """Smallest positive number with full precision (for a tapered format: the
-        start of the lowest binade that has more than one value)."""
+        """Smallest positive number with full precision.
+
+        For a tapered format: the start of the lowest binade with more than one value.
+        """
         if self.kind == "float":
             return math.ldexp(1.0, 1 - self.bias)
         if self.kind == "scale":

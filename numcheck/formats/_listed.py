@@ -67,26 +67,26 @@ def _steps(
     """Return which magnitudes go to the upper of their two neighbours."""
     floor, ceiling = values[low], values[low + 1]
     inexact = magnitude > floor
-    middle = (floor + ceiling) / 2
+    if modes.rounding == "stochastic":
+        source = rng or np.random.default_rng()
+        share = (magnitude - floor) / (ceiling - floor)
+        return np.asarray(source.random(low.shape) < share)
     if modes.rounding == "nearest_even":
+        middle = (floor + ceiling) / 2
         tie_rises = even[low + 1] & ~even[low]
-        return (magnitude > middle) | ((magnitude == middle) & tie_rises)
+        return np.asarray((magnitude > middle) | ((magnitude == middle) & tie_rises))
     if modes.rounding == "nearest_away":
         # The casts to float8_e8m0fnu of all frameworks round up whatever lies between
         # its two smallest values; being like them is worth more than being regular.
         lowest_binade = inexact & (low == 0) & (values[0] > 0)
-        return (magnitude >= middle) | lowest_binade
-    if modes.rounding == "toward_zero":
-        return np.zeros(low.shape, np.bool_)
-    if modes.rounding == "up":
-        return inexact & ~negative
-    if modes.rounding == "down":
-        return inexact & negative
-    if modes.rounding == "to_odd":
-        return inexact & even[low]
-    source = rng or np.random.default_rng()
-    share = (magnitude - floor) / (ceiling - floor)
-    return np.asarray(source.random(low.shape) < share)
+        return np.asarray((magnitude >= (floor + ceiling) / 2) | lowest_binade)
+    leaving = {
+        "toward_zero": np.zeros(low.shape, np.bool_),
+        "up": ~negative,
+        "down": negative,
+        "to_odd": even[low],
+    }
+    return np.asarray(inexact & leaving[modes.rounding])
 
 
 @functools.lru_cache(maxsize=16)

@@ -6,9 +6,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from numcheck.errors import ArgumentError
+from numcheck.errors import ArgumentError, ArgumentTypeError
 from numcheck.formats._block_format import BlockFormat
-from numcheck.formats._blocks import BlockResult, quantize_blocks
+from numcheck.formats._blocks import quantize_blocks
+from numcheck.formats._modes import checked
 from numcheck.formats._registry import get, lookup
 from numcheck.formats._scalar import quantize_scalar
 
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from numcheck.formats._block_format import Extent
+    from numcheck.formats._blocks import BlockResult
     from numcheck.formats._format import Rounding
     from numcheck.formats._modes import Overflow, ScaleRule, Subnormals
 
 __all__ = ["block_format", "block_report", "quantize"]
 
 
-def quantize(
+def quantize(  # noqa: PLR0913 - each a choice the user has, all by keyword
     x: object,
     fmt: object,
     *,
@@ -157,6 +159,8 @@ def block_format(
         'float8_e4m3fn/channel'
     """
     target = lookup(fmt)
+    if block_size is not None:
+        block_size = _checked_size(block_size)
     if isinstance(target, BlockFormat):
         if block_size is None or block_size == target.block:
             return target
@@ -173,6 +177,19 @@ def block_format(
     return BlockFormat(
         f"{target.name}/{_spelled(block_size)}", target, scale, block_size
     )
+
+
+def _checked_size(
+    block_size: int | tuple[int, int] | Extent,
+) -> int | tuple[int, int] | Extent:
+    if isinstance(block_size, str):
+        checked(block_size, ("tensor", "channel"), "block_size")
+    elif not isinstance(block_size, (int, tuple)):
+        raise ArgumentTypeError(
+            "block_size must be a number, a pair (rows, columns), 'tensor' or "
+            f"'channel', got {block_size!r}"
+        )
+    return block_size
 
 
 def _spelled(block_size: int | tuple[int, int] | Extent) -> str:

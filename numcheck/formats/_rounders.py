@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from numcheck.formats._exact import round_exactly
 from numcheck.formats._integers import round_to_fixed
 from numcheck.formats._listed import round_to_listed
@@ -14,6 +12,7 @@ from numcheck.formats._listed import round_to_listed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from numcheck.formats._format import Format

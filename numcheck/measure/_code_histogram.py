@@ -17,13 +17,14 @@ import numpy as np
 from numcheck.errors import ArgumentError, ArgumentTypeError
 from numcheck.formats._arrays import as_array, chunks, codes_of, format_of
 from numcheck.formats._codes import code_values
-from numcheck.formats._format import Format
 from numcheck.measure.summary import Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
+
+    from numcheck.formats._format import Format
 
 __all__ = ["CodeHistogram"]
 
@@ -59,7 +60,8 @@ class CodeHistogram:
         fmt = format_of(values)
         if fmt is None or fmt.bits > _CODED_BITS:
             raise ArgumentTypeError(
-                f"codes can be counted for dtypes of at most 16 bits, got {values.dtype}"
+                "codes can be counted for dtypes of at most 16 bits, got "
+                f"{values.dtype}"
             )
         mask = (1 << fmt.bits) - 1
         stored = 8 * values.dtype.itemsize
@@ -82,6 +84,15 @@ class CodeHistogram:
                 f"cannot merge counts of {self.format} codes with {other.format} codes"
             )
         return CodeHistogram(self.format, self.counts + other.counts)
+
+    def weighted_values(
+        self,
+    ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
+        """Yield the finite values that occur, and how often each does."""
+        present = np.flatnonzero(self.counts)
+        values = code_values(self.format)[present]
+        finite = np.isfinite(values)
+        yield values[finite], self.counts[present][finite]
 
     def summary(self, *, histogram: bool = True) -> Summary:
         """Return the `Summary` of the counted array.

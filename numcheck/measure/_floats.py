@@ -152,7 +152,9 @@ class _State:
 
 
 def _reduce(
-    before: float | None, now: float, pick: Any  # noqa: ANN401 - min or max
+    before: float | None,
+    now: float,
+    pick: Any,  # noqa: ANN401 - min or max
 ) -> float:
     if before is None or math.isnan(now):
         return now

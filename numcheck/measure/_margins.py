@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from numcheck.errors import ArgumentTypeError
 from numcheck.formats._arrays import as_array, format_of
-from numcheck.formats._format import Format
 from numcheck.formats._registry import get
 from numcheck.measure._summarize import summarize
 from numcheck.measure.summary import Summary
 
-__all__ = ["Margins", "MarginStatus", "headroom", "margins"]
+if TYPE_CHECKING:
+    from numcheck.formats._format import Format
+
+__all__ = ["MarginStatus", "Margins", "headroom", "margins"]
 
 MarginStatus = Literal["ok", "zero", "nonfinite", "unmeasured"]
 

@@ -11,12 +11,13 @@ from numcheck.formats._arrays import as_array, chunks
 from numcheck.formats._registry import get
 from numcheck.measure._code_histogram import CodeHistogram
 from numcheck.measure._floats import FloatPass
-from numcheck.measure.summary import Summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from numcheck.measure.summary import Summary
 
 __all__ = ["summarize"]
 

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`compare`: how far one array is from another."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from numcheck.formats._arrays import as_array, chunks, format_of
+from numcheck.formats._modes import checked
+from numcheck.formats._registry import get
+from numcheck.measure._tolerances import tolerance_for
+from numcheck.measure._ulp import ulp_distance
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from numcheck.formats._format import Format
+    from numcheck.measure._tolerances import Convention
+
+__all__ = ["Comparison", "compare"]
+
+_CONVENTIONS: Final = ("torch", "jax", "msprobe")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Comparison:
+    """Error of an array b against a reference a.
+
+    Errors are taken over the elements that are finite in both arrays; elements that
+    are not are counted, never averaged in. With different shapes nothing is measured:
+    the errors are None and `is_close` is False. Without an element that is finite in
+    both, the errors are None too.
+
+    Attributes:
+        shape_a: shape of the reference.
+        shape_b: shape of the other.
+        dtype_a: dtype of the reference.
+        dtype_b: dtype of the other.
+        n: number of elements compared.
+        finite: number of them that are finite in both.
+        nan_mismatch: elements that are NaN in one array alone.
+        inf_mismatch: elements that are Inf in one array and not the same Inf in the
+            other, NaN apart.
+        both_nan: elements that are NaN in both, which counts as equal.
+        max_abs: largest |a - b|.
+        max_rel: largest |a - b| / max(|a|, floor).
+        rel_l2: ‖a - b‖₂ / ‖a‖₂.
+        cosine: cosine of the angle between them; None when either is all zero.
+        sqnr_db: 10·log10(Σa² / Σ(a - b)²) in decibels; +inf when equal.
+        max_ulp: largest distance in values of `ulp_format`.
+        mean_ulp: mean distance.
+        ulp_format: the format in which distance was counted.
+        rtol: relative tolerance.
+        atol: absolute tolerance.
+        outside: number of elements with |a - b| > atol + rtol·|a|.
+        worst_index: place of `max_abs`.
+        is_close: whether shapes agree, nothing is outside and no NaN or Inf differs.
+    """
+
+    shape_a: tuple[int, ...]
+    shape_b: tuple[int, ...]
+    dtype_a: str
+    dtype_b: str
+    ulp_format: str
+    rtol: float
+    atol: float
+    n: int = 0
+    finite: int = 0
+    nan_mismatch: int = 0
+    inf_mismatch: int = 0
+    both_nan: int = 0
+    max_abs: float | None = None
+    max_rel: float | None = None
+    rel_l2: float | None = None
+    cosine: float | None = None
+    sqnr_db: float | None = None
+    max_ulp: float | None = None
+    mean_ulp: float | None = None
+    outside: int = 0
+    worst_index: tuple[int, ...] | None = None
+    is_close: bool = False
+
+    @property
+    def same_shape(self) -> bool:
+        """Whether both have the same shape."""
+        return self.shape_a == self.shape_b
+
+    @property
+    def same_dtype(self) -> bool:
+        """Whether both have the same dtype."""
+        return self.dtype_a == self.dtype_b
+
+    @property
+    def nonfinite_mismatch(self) -> int:
+        """Number of elements whose NaN or Inf the other array does not share."""
+        return self.nan_mismatch + self.inf_mismatch
+
+
+def compare(
+    a: object,
+    b: object,
+    *,
+    fmt: object = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    tolerances: Convention = "torch",
+    floor: float = 0.0,
+) -> Comparison:
+    """Return the error of `b` against the reference `a`.
+
+    Args:
+        a: the reference.
+        b: an array of the same shape; its dtype may differ.
+        fmt: the format in which distances are counted and whose tolerances apply; by
+            default the less precise of the two dtypes.
+        rtol: relative tolerance, instead of the convention's.
+        atol: absolute tolerance, instead of the convention's.
+        tolerances: whose defaults to use: ``torch``, ``jax`` or ``msprobe``.
+        floor: smallest denominator of relative errors; by default the smallest normal
+            number of `fmt`.
+
+    Example:
+        >>> import numpy as np
+        >>> c = compare(np.array([1.0, 2.0, np.nan]), np.array([1.0, 2.002, np.inf]))
+        >>> c.nan_mismatch, c.finite, round(c.max_abs, 6), c.is_close
+        (1, 2, 0.002, False)
+    """
+    checked(tolerances, _CONVENTIONS, "tolerances")
+    left, right = as_array(a, "a"), as_array(b, "b")
+    target = get(fmt) if fmt is not None else _less_precise(left, right)
+    default = tolerance_for(target, tolerances)
+    empty = Comparison(
+        shape_a=left.shape,
+        shape_b=right.shape,
+        dtype_a=str(left.dtype),
+        dtype_b=str(right.dtype),
+        ulp_format=target.name,
+        rtol=default.rtol if rtol is None else rtol,
+        atol=default.atol if atol is None else atol,
+    )
+    if left.shape != right.shape:
+        return empty
+    run = _Run(empty, target, floor or target.smallest_normal)
+    for x, y in zip(chunks(left), chunks(right), strict=True):
+        run.add(x.astype(np.float64), y.astype(np.float64))
+    return run.result()
+
+
+def _less_precise(a: NDArray[Any], b: NDArray[Any]) -> Format:
+    known = [f for f in (format_of(a), format_of(b)) if f is not None]
+    floats = [f for f in known if f.kind != "integer"]
+    if not floats:
+        return get("float64")
+    return min(floats, key=lambda f: f.precision)
+
+
+class _Run:
+    """Sums of a comparison, gathered piece by piece."""
+
+    def __init__(self, empty: Comparison, fmt: Format, floor: float) -> None:
+        self._empty = empty
+        self._format = fmt
+        self._floor = floor
+        self._n = self._finite = self._both_nan = self._outside = 0
+        self._nan_mismatch = self._inf_mismatch = 0
+        self._aa = self._bb = self._ab = self._dd = self._ulps = 0.0
+        self._max_abs = self._max_rel = self._max_ulp = -1.0
+        self._worst: int | None = None
+
+    def add(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> None:
+        nan_a, nan_b = np.isnan(a), np.isnan(b)
+        either_inf = np.isinf(a) | np.isinf(b)
+        finite = np.isfinite(a) & np.isfinite(b)
+        different_inf = either_inf & (a != b) & ~nan_a & ~nan_b
+        self._nan_mismatch += int(np.count_nonzero(nan_a != nan_b))
+        self._inf_mismatch += int(np.count_nonzero(different_inf))
+        self._both_nan += int(np.count_nonzero(nan_a & nan_b))
+        if finite.any():
+            place = np.flatnonzero(finite)
+            self._add_finite(a[finite], b[finite], place + self._n)
+        self._n += a.size
+
+    def _add_finite(
+        self, a: NDArray[np.float64], b: NDArray[np.float64], place: NDArray[np.intp]
+    ) -> None:
+        self._finite += a.size
+        with np.errstate(over="ignore"):
+            error = np.abs(a - b)
+            self._aa += float(np.dot(a, a))
+            self._bb += float(np.dot(b, b))
+            self._ab += float(np.dot(a, b))
+            self._dd += float(np.dot(error, error))
+            relative = error / np.maximum(np.abs(a), self._floor)
+        limit = self._empty.atol + self._empty.rtol * np.abs(a)
+        self._outside += int(np.count_nonzero(error > limit))
+        worst = int(error.argmax())
+        if error[worst] > self._max_abs:
+            self._max_abs, self._worst = float(error[worst]), int(place[worst])
+        self._max_rel = max(self._max_rel, float(relative.max()))
+        ulps = ulp_distance(a, b, self._format)
+        self._max_ulp = max(self._max_ulp, float(ulps.max()))
+        self._ulps += float(ulps.sum())
+
+    def result(self) -> Comparison:
+        counted = dataclasses.replace(
+            self._empty,
+            n=self._n,
+            finite=self._finite,
+            nan_mismatch=self._nan_mismatch,
+            inf_mismatch=self._inf_mismatch,
+            both_nan=self._both_nan,
+            outside=self._outside,
+            is_close=not (self._outside or self._nan_mismatch or self._inf_mismatch),
+        )
+        if not counted.finite:
+            return counted
+        shape = counted.shape_a
+        index = np.unravel_index(self._worst or 0, shape) if shape else ()
+        lengths = math.sqrt(self._aa) * math.sqrt(self._bb)
+        return dataclasses.replace(
+            counted,
+            max_abs=self._max_abs,
+            max_rel=self._max_rel,
+            max_ulp=self._max_ulp,
+            mean_ulp=self._ulps / counted.finite,
+            rel_l2=_relative(self._dd, self._aa),
+            cosine=self._ab / lengths if 0 < lengths < math.inf else None,
+            sqnr_db=_decibels(self._aa, self._dd),
+            worst_index=tuple(int(i) for i in index),
+        )
+
+
+def _relative(error: float, reference: float) -> float:
+    if error == 0:
+        return 0.0
+    return math.sqrt(error / reference) if reference > 0 else math.inf
+
+
+def _decibels(signal: float, noise: float) -> float:
+    if noise == 0:
+        return math.inf
+    return 10 * math.log10(signal / noise) if signal > 0 else -math.inf
