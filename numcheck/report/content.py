@@ -29,6 +29,9 @@ class Content:
         settings: what is known of the training.
         experiments: what running the failing step again showed.
         notes: what could not be watched or done.
+        departures: relative L2 error of each site's value against its float32 shadow,
+            by site index.
+        unread: what of a run folder could not be read, in its reader's words.
     """
 
     findings: Sequence[Finding]
@@ -37,8 +40,17 @@ class Content:
     settings: Mapping[str, Setting] = dataclasses.field(default_factory=dict)
     experiments: Sequence[Experiment] = ()
     notes: Sequence[Evidence] = ()
+    departures: Mapping[int, float] | None = None
+    unread: Sequence[str] = ()
 
     @property
     def coverage(self) -> Coverage:
         """What was watched and what was not."""
-        return Coverage(self.trace, self.events, self.settings, self.notes)
+        return Coverage(
+            self.trace,
+            self.events,
+            self.settings,
+            self.notes,
+            self.departures is not None,
+            self.unread,
+        )

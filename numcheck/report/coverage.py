@@ -33,12 +33,16 @@ class Coverage:
         events: scalars that were read, and faults of numcheck itself.
         settings: what is known of the training and of how it was watched.
         notes: what could not be watched or done.
+        shadowed: whether a step was run beside its float32 shadow.
+        unread: what of a run folder could not be read, in its reader's words.
     """
 
     trace: Trace | None
     events: Sequence[Event] = ()
     settings: Mapping[str, Setting] = dataclasses.field(default_factory=dict)
     notes: Sequence[Evidence] = ()
+    shadowed: bool = False
+    unread: Sequence[str] = ()
 
     def seen(self, lang: str | None) -> Iterator[str]:
         """Yield what was watched, one sentence each."""
@@ -57,6 +61,8 @@ class Coverage:
         ]
         if known:
             yield separator.join(known)
+        if self.shadowed:
+            yield text("report.watch.shadow", lang)
 
     def unseen(self, lang: str | None) -> Iterator[str]:
         """Yield what was not watched, one sentence each."""
@@ -66,6 +72,8 @@ class Coverage:
             yield from _not_recorded(self.trace, lang)
         for note in self.notes:
             yield text(f"evidence.{note.key}", lang, **note.fields)
+        for problem in self.unread:
+            yield text("report.watch.unread", lang, problem=problem)
         faults = dict.fromkeys(str(e.value) for e in self.events if e.name == "fault")
         for where in faults:
             yield text("report.watch.fault", lang, where=where)

@@ -15,9 +15,10 @@ from markupsafe import Markup
 
 import numcheck
 from numcheck.report.colour import NAN_CODE, STOPS, UNMEASURED_CODE, colour_of_code
+from numcheck.report.departed import departed
 from numcheck.report.messages import LANGUAGES, catalogue, language, text
 from numcheck.report.page_cards import both, page_card
-from numcheck.report.page_data import page_data
+from numcheck.report.page_data import Places, page_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,14 +43,19 @@ def page(
         progress: called while the trace is read, with steps done and steps in all.
     """
     script = "\n".join(_file(name) for name in _SCRIPTS)
-    data = page_data(content, progress) | {"texts": _texts("page.js")}
+    sites = content.trace.sites if content.trace else ()
+    places = Places(sites)
+    data = page_data(content, places, progress) | {"texts": _texts("page.js")}
     coverage = content.coverage
     return _template().render(
         lang=language(lang),
         t=_both_texts,
         content=content,
-        cards=[page_card(f) for f in content.findings],
+        cards=[page_card(f, places) for f in content.findings],
         experiments=[_experiment(e) for e in content.experiments],
+        departures=departed(content.trace, content.departures)
+        if content.trace and content.departures
+        else [],
         seen=_pairs(coverage.seen),
         unseen=_pairs(coverage.unseen),
         data=Markup(_script_safe(data)),  # noqa: S704 - every `<` in it is escaped
@@ -57,12 +63,8 @@ def page(
         has_curves=bool(data["curves"]),
         left_out=data["left_out"],
         steps_in_column=data["steps_in_column"],
-        phases=sorted({content.trace.sites[i].phase for i in data["rows"]})
-        if content.trace
-        else [],
-        dtypes=sorted({content.trace.sites[i].dtype for i in data["rows"]})
-        if content.trace
-        else [],
+        phases=list(dict.fromkeys(sites[i].phase for i in data["rows"])),
+        dtypes=sorted({sites[i].dtype for i in data["rows"]}),
         style=Markup(_file("page.css")),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own files
         script_hash=_hash(script),

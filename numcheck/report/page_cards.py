@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.finding import Fact, Finding
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
+    from numcheck.report.page_data import Places
 
 __all__ = ["both", "page_card"]
 
@@ -46,8 +47,13 @@ def both(english: str, chinese: str) -> Markup:
     )
 
 
-def page_card(finding: Finding) -> dict[str, Any]:
-    """Return everything the template needs of a finding."""
+def page_card(finding: Finding, places: Places) -> dict[str, Any]:
+    """Return everything the template needs of a finding.
+
+    Args:
+        finding: what to show.
+        places: where its sites stand in the trace that is shown.
+    """
     proses = [Prose(finding, lang) for lang in LANGUAGES]
 
     def say(words: Callable[[Prose], str]) -> Markup:
@@ -70,7 +76,8 @@ def page_card(finding: Finding) -> dict[str, Any]:
         "aside": say(Prose.aside),
         "facts": [_fact(fact, say) for fact in finding.facts],
         "chain": [
-            _link(finding, link) for link in chain_links(finding, _LONGEST_CHAIN)
+            _link(finding, link, places)
+            for link in chain_links(finding, _LONGEST_CHAIN)
         ],
         "notes": each(Prose.notes),
         "seen": each(lambda p: (t for seen, t in p.evidence() if seen)),
@@ -104,7 +111,9 @@ def _fact(
     }
 
 
-def _link(finding: Finding, link: tuple[Site, Summary | None] | int) -> dict[str, Any]:
+def _link(
+    finding: Finding, link: tuple[Site, Summary | None] | int, places: Places
+) -> dict[str, Any]:
     if isinstance(link, int):
         return {"omitted": link}
     site, summary = link
@@ -112,7 +121,7 @@ def _link(finding: Finding, link: tuple[Site, Summary | None] | int) -> dict[str
     source = site.source
     return {
         "omitted": 0,
-        "index": site.index,
+        "index": places.index(site),
         "name": printable(chain_name(site)),
         "value": held(summary) or bits_text(bits),
         "is_bad": held(summary) is not None,

@@ -15,20 +15,45 @@ from numcheck.report.colour import (
 from numcheck.report.curves import curves
 from numcheck.report.distributions import distributions, format_ranges
 from numcheck.report.heatmap import Heatmap, heatmap
+from numcheck.report.interchange import number_to_json
 from numcheck.report.naming import location
 from numcheck.report.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numcheck.record.site import Site
     from numcheck.report.content import Content
 
-__all__ = ["page_data"]
+__all__ = ["Places", "page_data"]
+
+
+class Places:
+    """Where in the page's trace the sites of findings stand.
+
+    A finding may come from a replay that recorded more sites than the trace shown.
+    """
+
+    def __init__(self, sites: Sequence[Site]) -> None:
+        self._sites = sites
+        self._first: dict[tuple[str, ...], int] = {}
+        for site in sites:
+            self._first.setdefault((site.scope, site.op, site.phase), site.index)
+
+    def index(self, site: Site) -> int:
+        """Return the index in the trace; -1 where it does not stand there."""
+        place = (site.scope, site.op, site.phase)
+        if site.index < len(self._sites):
+            same = self._sites[site.index]
+            if (same.scope, same.op, same.phase) == place:
+                return site.index
+        return self._first.get(place, -1)
 
 
 def page_data(
-    content: Content, progress: Callable[[int, int], None] | None = None
+    content: Content,
+    places: Places,
+    progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """Return sites, headroom map, histograms and curves."""
     trace = content.trace
@@ -43,10 +68,16 @@ def page_data(
         "cells": drawn.cells,
         "left_out": drawn.left_out,
         "distributions": distributions(trace, content.findings) if trace else {},
+        "departures": [
+            [index, number_to_json(error)]
+            for index, error in sorted((content.departures or {}).items())
+            if index < len(sites)
+        ],
         "formats": format_ranges(),
         "curves": curves(content.events),
         "origins": [
-            {"site": f.site.index, "step": f.step, "id": f.id} for f in content.findings
+            {"site": places.index(f.site), "step": f.step, "id": f.id}
+            for f in content.findings
         ],
         "codes": {
             "nan": NAN_CODE,

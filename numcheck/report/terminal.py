@@ -9,12 +9,10 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numcheck.diagnose.finding import Finding
-    from numcheck.report.coverage import Coverage
+    from numcheck.report.content import Content
 
-__all__ = ["card", "terminal_report"]
+__all__ = ["card", "line_width", "terminal_report", "wants_colour"]
 
 _NARROWEST: Final = 40
 _WIDEST: Final = 120
@@ -47,18 +45,18 @@ def card(
           --> head  (aten.log.default)
            = note: first NaN at step 7, forward
            = cause: not decided by what was seen
+           = help: run `numcheck explain N301` for more
         <BLANKLINE>
     """
     from numcheck.report.cardlines import card_lines
     from numcheck.report.styled import drawn
 
-    width = _width(width)
-    return drawn(card_lines(finding, lang, width), width, colour=_colour(colour))
+    width = line_width(width)
+    return drawn(card_lines(finding, lang, width), width, colour=wants_colour(colour))
 
 
 def terminal_report(
-    findings: Sequence[Finding],
-    coverage: Coverage,
+    content: Content,
     lang: str | None = None,
     width: int | None = None,
     colour: bool | None = None,  # noqa: FBT001 - None is a third value
@@ -66,8 +64,7 @@ def terminal_report(
     """Return all cards, how many findings there are, and what was watched.
 
     Args:
-        findings: the most important first.
-        coverage: what was watched and what was not.
+        content: findings and what is known around them.
         lang: as for `card`.
         width: as for `card`.
         colour: as for `card`.
@@ -75,19 +72,21 @@ def terminal_report(
     from numcheck.report.coverage import coverage_lines
     from numcheck.report.styled import drawn
 
-    cards = [card(f, lang, width, colour) for f in findings]
-    width = _width(width)
-    lines = coverage_lines(findings, coverage, lang, width)
-    return "\n".join([*cards, drawn(lines, width, colour=_colour(colour))])
+    cards = [card(f, lang, width, colour) for f in content.findings]
+    width = line_width(width)
+    lines = coverage_lines(content.findings, content.coverage, lang, width)
+    return "\n".join([*cards, drawn(lines, width, colour=wants_colour(colour))])
 
 
-def _width(wanted: int | None) -> int:
+def line_width(wanted: int | None) -> int:
+    """Return the cells of a line: as asked for, else the terminal's, within bounds."""
     if wanted is None:
         wanted = min(shutil.get_terminal_size().columns, _WIDEST)
     return max(wanted, _NARROWEST)
 
 
-def _colour(wanted: bool | None) -> bool:  # noqa: FBT001 - None is a third value
+def wants_colour(wanted: bool | None) -> bool:  # noqa: FBT001 - None is a third value
+    """Return whether to colour: as asked for, else on a terminal without NO_COLOR."""
     if wanted is not None:
         return wanted
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 from numcheck.errors import ArgumentError
 from numcheck.report.content import Content
+from numcheck.report.terminal import terminal_report
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from numcheck.diagnose.finding import Evidence, Finding
     from numcheck.diagnose.incident import Experiment, Setting
     from numcheck.record.trace import Event, Trace
 
-__all__ = ["ENDINGS", "check_ending", "file_text", "write_report"]
+__all__ = ["ENDINGS", "check_ending", "write_file", "write_report"]
 
 ENDINGS: Final = (".html", ".json", ".sarif")
 
@@ -32,6 +33,7 @@ def write_report(
     settings: Mapping[str, Setting] | None = None,
     experiments: Iterable[Experiment] = (),
     notes: Iterable[Evidence] = (),
+    departures: Mapping[int, float] | None = None,
 ) -> str:
     """Return the terminal report; with a path, write a file as well.
 
@@ -44,6 +46,7 @@ def write_report(
         settings: what is known of the training and of how it was watched.
         experiments: what running the failing step again showed.
         notes: what could not be watched or done.
+        departures: relative L2 error of each site's value against its float32 shadow.
 
     Raises:
         ArgumentError: the path has another ending; nothing is written.
@@ -54,8 +57,6 @@ def write_report(
         what was not watched:
           - nothing was recorded: no step was traced, so operators, headroom and ...
     """
-    from numcheck.report.terminal import terminal_report
-
     target = None if path is None else check_ending(path)
     own = trace.events if trace else ()
     content = Content(
@@ -65,12 +66,11 @@ def write_report(
         dict(settings or {}),
         tuple(experiments),
         tuple(notes),
+        departures,
     )
     if target is not None:
-        target.write_text(
-            file_text(content, target.suffix, lang), "utf-8", newline="\n"
-        )
-    return terminal_report(content.findings, content.coverage, lang)
+        write_file(content, target, lang)
+    return terminal_report(content, lang)
 
 
 def check_ending(path: str | os.PathLike[str]) -> Path:
@@ -87,16 +87,32 @@ def check_ending(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def file_text(content: Content, ending: str, lang: str | None = None) -> str:
-    """Return the report in the form that a file's ending names."""
-    if ending.lower() == ".json":
+def write_file(
+    content: Content,
+    target: Path,
+    lang: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Write the report in the form that the path's ending names.
+
+    Args:
+        content: findings and what is known around them.
+        target: a path that `check_ending` returned.
+        lang: language of the texts; a page holds both and opens in this one.
+        progress: called while the trace is read, with steps done and steps in all.
+    """
+    ending = target.suffix.lower()
+    if ending == ".json":
         from numcheck.report.json_report import json_report
 
-        return json_report(content, lang)
-    if ending.lower() == ".sarif":
+        text = json_report(content, lang)
+    elif ending == ".sarif":
         from numcheck.report.sarif import sarif_report
 
-        return sarif_report(content, lang)
-    from numcheck.report.page import page
+        text = sarif_report(content, lang)
+    else:
+        from numcheck.report.page import page
 
-    return page(content, lang)
+        text = page(content, lang, progress)
+    with target.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(text)

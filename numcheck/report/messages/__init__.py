@@ -31,6 +31,7 @@ __all__ = ["LANGUAGES", "Language", "MessageError", "has_text", "language", "tex
 
 Language = Literal["en", "zh"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "zh")
+_KINDS: Final = {"nan": "NaN", "+inf": "Inf", "-inf": "-Inf", "inf": "±Inf"}
 
 
 class MessageError(NumcheckError, LookupError):
@@ -134,7 +135,7 @@ def _filled(key: str, lang: Language, fields: Mapping[str, object]) -> str:
         msg = f"no text {key!r} in {lang}"
         raise MessageError(msg) from None
     try:
-        return template.format_map({k: _Shown(v) for k, v in fields.items()})
+        return template.format_map({k: _Shown(k, v) for k, v in fields.items()})
     except (KeyError, ValueError, TypeError, IndexError) as error:
         msg = f"text {key!r} in {lang} cannot be filled from {dict(fields)}: {error!r}"
         raise MessageError(msg) from error
@@ -143,8 +144,8 @@ def _filled(key: str, lang: Language, fields: Mapping[str, object]) -> str:
 class _Shown:
     """A field's value; formats as people read it unless the text says how."""
 
-    def __init__(self, value: object) -> None:
-        self.value = value
+    def __init__(self, name: str, value: object) -> None:
+        self.value = _KINDS.get(str(value), value) if name == "kind" else value
 
     def __format__(self, specification: str) -> str:
         if not specification:

@@ -4,6 +4,34 @@ const curves = {};
 curves.draw = () => {
   const home = document.getElementById("curves");
   if (home) home.replaceChildren(...data.curves.map(curves.figure));
+  const shadow = document.getElementById("departures");
+  if (shadow) shadow.replaceChildren(curves.departures());
+};
+
+// Growth of the error along the program: one dot a site, in the order of execution.
+curves.departures = () => {
+  const wide = 1100, tall = 170, left = 60, foot = 20, head = 10;
+  const points = data.departures.map(([index, error], at) => ({ index, error, at }));
+  const sizes = points.map((p) => p.error).filter((e) => typeof e === "number" && e > 0);
+  const low = Math.floor(Math.log10(sizes.reduce((a, b) => Math.min(a, b), 1e-3)));
+  const high = Math.max(low + 1, Math.ceil(Math.log10(sizes.reduce((a, b) => Math.max(a, b), 1e-3))));
+  const x = (at) => left + ((at + 0.5) / points.length) * (wide - left - 8);
+  const y = (error) => head + ((high - Math.log10(error)) / (high - low)) * (tall - head - foot);
+  const svg = shape("svg", { viewBox: `0 0 ${wide} ${tall}`, width: "100%", role: "img" });
+  svg.append(shape("title", {}, speak("departures_title")));
+  for (let power = low; power <= high; power++) {
+    svg.append(shape("line", { x1: left, x2: wide - 8, y1: y(10 ** power), y2: y(10 ** power), class: "gridline" }));
+    svg.append(shape("text", { x: left - 6, y: y(10 ** power) + 4, "text-anchor": "end" }, `1e${power}`));
+  }
+  for (const { index, error, at } of points) {
+    const finite = typeof error === "number";
+    const height = finite ? (error > 0 ? y(error) : tall - foot) : 4;
+    const dot = shape("circle", { cx: x(at), cy: height, r: 3, class: finite ? "bar" : "lost" });
+    dot.append(shape("title", {}, `${data.sites[index].name}: ${number(error)}`));
+    svg.append(dot);
+  }
+  svg.append(shape("text", { x: left, y: tall - 4 }, speak("departures_axis")));
+  return svg;
 };
 
 curves.figure = (curve) => {

@@ -183,7 +183,7 @@ map.pick = (cell) => {
 map.pickSite = (index, step) => {
   const row = data.rows.indexOf(index);
   if (row < 0) {
-    for (const listener of map.listeners) listener(index);
+    if (index >= 0) for (const listener of map.listeners) listener(index);
     return;
   }
   if (!map.rows.includes(row)) {

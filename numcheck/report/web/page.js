@@ -7,8 +7,8 @@ page.recall = (key) => { try { return localStorage.getItem(`numcheck-${key}`); }
 
 page.setLanguage = (lang) => {
   document.documentElement.lang = lang;
-  for (const option of document.querySelectorAll("option[data-phase]")) {
-    option.textContent = speak(`phase_${option.dataset.phase}`);
+  for (const named of document.querySelectorAll("[data-phase]")) {
+    named.textContent = speak(`phase_${named.dataset.phase}`);
   }
   page.redraw();
 };
@@ -74,7 +74,8 @@ page.start = () => {
   const origin = data.origins[0];
   for (const link of document.querySelectorAll(".link")) {
     link.addEventListener("click", () => {
-      const step = data.origins[link.closest(".card").id.split("-")[1] - 1].step;
+      const card = link.closest(".card");
+      const step = card ? data.origins[card.id.split("-")[1] - 1].step : data.last_step;
       map.pickSite(Number(link.dataset.site), step);
       document.getElementById("map")?.scrollIntoView({ block: "nearest" });
     });

@@ -138,13 +138,13 @@ def overflow() -> Finding:
     """Returns the error: a float16 matmul left its format's range."""
     known, last = sites(), measured(STEPS[-1])
     return Finding(
-        "N101",
+        "N102",
         "error",
         known[4],
         step=STEPS[-1],
         rank=3,
         kind="+inf",
-        fields={"dtype": "float16"},
+        fields={"dtype": "float16", "op": "aten.mm.default"},
         facts=(
             Fact(
                 "input", "decoder.layers.35.mlp/aten.silu.default", "float16", last[3]
@@ -155,13 +155,17 @@ def overflow() -> Finding:
         chain=tuple((known[i], last.get(i)) for i in (0, 2, 3, 4, 5, 6)),
         harm=(known[6], known[8]),
         evidence=(
-            Evidence("healthy_in_float32", {"amax": 81100.0}),
-            Evidence("headroom_shrinks", {"bits": 1.0}, seen=False),
+            Evidence("float32_healthy"),
+            Evidence(
+                "grew",
+                {"name": "gradient_norm", "first": 1.0, "last": 25.63, "steps": 8},
+                seen=False,
+            ),
         ),
-        cause=Cause("precision", "N101", "certain", {"dtype": "float16"}),
+        cause=Cause("precision", "N151", "certain"),
         help=(
-            Advice("keep_wider", "certain", {"where": "mlp.down"}, tried=True),
-            Advice("lower_rate", "possible", {"rate": 0.0001}),
+            Advice("float32_here", "certain", tried=True),
+            Advice("bfloat16", "likely"),
         ),
         reproduced=True,
         masked=(known[5],),

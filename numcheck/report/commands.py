@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands ``numcheck report`` and ``numcheck explain``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from numcheck.report.messages import LANGUAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from numcheck.report.content import Content
+
+__all__ = ["explain", "report"]
+
+_lang = click.option(
+    "--lang",
+    type=click.Choice(LANGUAGES),
+    help="Language; by default NUMCHECK_LANG, else the locale.",
+)
+_colour = click.option(
+    "--colour/--no-colour",
+    default=None,
+    help="Force colours on or off; by default they follow the terminal.",
+)
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path())
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    metavar="PATH",
+    type=click.Path(dir_okay=False),
+    multiple=True,
+    help="Also write PATH: .html, .json or .sarif by its ending. May be repeated.",
+)
+@_lang
+@click.option("--width", type=click.IntRange(40), help="Cells in a line.")
+@_colour
+@click.pass_context
+def report(
+    context: click.Context,
+    run: str,
+    outputs: tuple[str, ...],
+    lang: str | None,
+    width: int | None,
+    colour: bool | None,  # noqa: FBT001 - click passes options by keyword
+) -> None:
+    """Diagnose the run folder RUN with today's rules and show the report.
+
+    Exits with 0 when nothing was found, 1 with findings (errors or warnings), 2 when
+    the folder cannot be read.
+    """
+    from numcheck.report.past_run import content_of_run
+    from numcheck.report.terminal import terminal_report
+    from numcheck.report.writing import check_ending
+
+    targets = [check_ending(path) for path in outputs]
+    content = content_of_run(run)
+    for target in targets:
+        _write(content, target, lang)
+    click.echo(terminal_report(content, lang, width, colour), nl=False, color=True)
+    context.exit(int(any(f.severity != "note" for f in content.findings)))
+
+
+def _write(content: Content, target: Path, lang: str | None) -> None:
+    """Write one file, with a bar while that takes time and someone looks."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from numcheck.report.writing import write_file
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not _is_watched()) as bar:
+        task = bar.add_task(str(target), total=None)
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        write_file(content, target, lang, progress)
+
+
+def _is_watched() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+@click.command()
+@click.argument("rule", metavar="[ID]", required=False)
+@_lang
+@_colour
+def explain(rule: str | None, lang: str | None, colour: bool | None) -> None:  # noqa: FBT001 - click passes options by keyword
+    """Explain the rule ID (such as N102): what it means, an example, what to change.
+
+    Without ID, lists all rules.
+    """
+    from numcheck.report.explaining import explanation, rule_list
+
+    show: Callable[..., str] = rule_list if rule is None else explanation
+    arguments = () if rule is None else (rule,)
+    click.echo(show(*arguments, lang=lang, colour=colour), nl=False, color=True)

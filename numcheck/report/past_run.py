@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A past run, diagnosed again with today's rules."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from numcheck.diagnose import diagnose
+from numcheck.diagnose.incident_json import incident_from_json
+from numcheck.record.run_folder import open_run
+from numcheck.report.content import Content
+from numcheck.report.joining import joined_traces
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Sequence
+
+    from numcheck.diagnose.finding import Finding
+    from numcheck.diagnose.incident import Incident
+    from numcheck.record.run_folder import Run
+
+__all__ = ["content_of_run"]
+
+_ORDER = ("error", "warning", "note")
+
+
+def content_of_run(folder: str | os.PathLike[str]) -> Content:
+    """Return what a run folder has to say.
+
+    Raises:
+        RunFolderError: the folder is missing, foreign, or from a later numcheck.
+    """
+    run = open_run(folder)
+    unread = list(run.notes)
+    incidents = _incidents(run, unread)
+    findings = [f for incident in incidents for f in diagnose(incident)]
+    first = incidents[0] if incidents else None
+    # The replays of failing steps know every operator; the run's own trace may know
+    # only what the step handed back.
+    trace = run.trace
+    for incident in incidents:
+        trace = joined_traces(trace, incident.trace)
+    return Content(
+        _counted(findings),
+        dataclasses.replace(trace, events=()),
+        run.trace.events,
+        {} if first is None else first.settings,
+        () if first is None else tuple(first.experiments.values()),
+        tuple(n for incident in incidents for n in incident.notes),
+        next((i.departures for i in incidents if i.departures is not None), None),
+        tuple(unread),
+    )
+
+
+def _incidents(run: Run, unread: list[str]) -> Sequence[Incident]:
+    """Return the failing steps, the first step and rank to fail first."""
+    found = []
+    for files in run.incidents:
+        try:
+            incident = incident_from_json(
+                files.trace, files.step, files.rank, files.known
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            unread.append(f"incident of step {files.step}: {error!r}")
+            continue
+        found.append(incident)
+    return sorted(found, key=lambda incident: (incident.step, incident.rank))
+
+
+def _counted(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return each origin once, with how often it failed, the most severe first."""
+    known: dict[tuple[str, str, str], Finding] = {}
+    for finding in findings:
+        key = (finding.id, finding.site.scope, finding.site.op)
+        before = known.get(key)
+        known[key] = (
+            finding
+            if before is None
+            else dataclasses.replace(before, count=before.count + finding.count)
+        )
+    return tuple(sorted(known.values(), key=lambda f: _ORDER.index(f.severity)))

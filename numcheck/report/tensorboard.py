@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A trace for tools that plot: TensorBoard through any writer, W&B by dictionaries.
+
+Nothing of those tools is imported here; the writer is the caller's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Protocol
+
+from numcheck.report.figures import headroom_bits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numcheck.measure.summary import Summary
+    from numcheck.record.site import Site
+    from numcheck.record.trace import Trace
+
+__all__ = ["ScalarWriter", "log_trace", "scalars"]
+
+
+class ScalarWriter(Protocol):
+    """What a writer must have: torch's `SummaryWriter` and tensorboardX's do.
+
+    A writer that also has ``add_histogram_raw`` gets the exponent histograms.
+    """
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> object:
+        """Note one number of one step."""
+        ...
+
+
+def scalars(trace: Trace, rank: int = 0) -> dict[int, dict[str, float]]:
+    """Return by step what can be plotted, ready for ``wandb.log(values, step=step)``.
+
+    Args:
+        trace: what was recorded.
+        rank: whose values.
+
+    Returns:
+        For each recorded step ``numcheck/headroom/SITE`` (bits; -Inf after an
+        overflow, left out where unknown or where all is zero), ``numcheck/nan/SITE``
+        and ``numcheck/inf/SITE`` (counts, only where there are any), and the scalars
+        that were read.
+
+    Example:
+        >>> from numcheck.record.site import Site
+        >>> from numcheck.measure.summary import Summary
+        >>> from numcheck.record.trace import TraceBuilder
+        >>> builder = TraceBuilder(step=3)
+        >>> site = Site(0, "loss", "forward", dtype="float16")
+        >>> _ = builder.add(
+        ...     site, Summary(n=1, nan=0, pos_inf=0, neg_inf=0, amax=16376.0)
+        ... )
+        >>> scalars(builder.build())
+        {3: {'numcheck/headroom/loss': 2.0}}
+    """
+    found: dict[int, dict[str, float]] = {}
+    for (step, whose), summaries in sorted(trace.summaries.items()):
+        if whose == rank:
+            values = found.setdefault(step, {})
+            for index, summary in summaries.items():
+                values.update(_site_scalars(trace.sites[index], summary))
+    for event in trace.events:
+        if event.rank == rank and isinstance(event.value, int | float):
+            values = found.setdefault(event.step, {})
+            values[f"numcheck/{event.name}"] = float(event.value)
+    return found
+
+
+def _site_scalars(site: Site, summary: Summary) -> Iterator[tuple[str, float]]:
+    tag = _tag(site)
+    bits = headroom_bits(summary, site.dtype)
+    if bits is not None and bits != math.inf:
+        yield f"numcheck/headroom/{tag}", bits
+    infinities = (summary.pos_inf or 0) + (summary.neg_inf or 0)
+    for name, count in (("nan", summary.nan or 0), ("inf", infinities)):
+        if count:
+            yield f"numcheck/{name}/{tag}", float(count)
+
+
+def _tag(site: Site) -> str:
+    """Return the site's name with its place in the order of execution.
+
+    Two sites of one module may have one name, and a tag must not mix them.
+    """
+    return site.name if site.kind != "operator" else f"{site.name}.{site.index}"
+
+
+def log_trace(trace: Trace, writer: ScalarWriter, rank: int = 0) -> None:
+    """Write a trace's scalars, and its exponent histograms where the writer can.
+
+    Args:
+        trace: what was recorded.
+        writer: any object with ``add_scalar(tag, value, step)``, such as
+            ``torch.utils.tensorboard.SummaryWriter``; histograms need
+            ``add_histogram_raw`` as well. Their axis is the binary exponent.
+        rank: whose values.
+    """
+    for step, values in scalars(trace, rank).items():
+        for tag, value in values.items():
+            writer.add_scalar(tag, value, step)
+    raw = getattr(writer, "add_histogram_raw", None)
+    if raw is None:
+        return
+    for (step, whose), summaries in sorted(trace.summaries.items()):
+        if whose != rank:
+            continue
+        for index, summary in summaries.items():
+            if summary.exponents:
+                tag = f"numcheck/exponents/{_tag(trace.sites[index])}"
+                raw(tag, **_histogram(summary.exponents), global_step=step)
+
+
+def _histogram(exponents: Mapping[int, int]) -> dict[str, Any]:
+    binades = range(min(exponents), max(exponents) + 1)
+    counts = [exponents.get(e, 0) for e in binades]
+    total = sum(counts)
+    return {
+        "min": binades[0],
+        "max": binades[-1] + 1,
+        "num": total,
+        "sum": sum(e * n for e, n in zip(binades, counts, strict=True)),
+        "sum_squares": sum(e * e * n for e, n in zip(binades, counts, strict=True)),
+        "bucket_limits": [e + 1 for e in binades],
+        "bucket_counts": counts,
+    }
