@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is kept of a call: references to its leaves, taken before it runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from numcheck.diagnose.laboratory import CannotRunError
+from numcheck_jax.naming import argument_names, leaf_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["Call", "capture", "is_traced", "kept_alive"]
+
+_SAMPLED = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One call of the user's function, with every leaf as it was before.
+
+    JAX arrays cannot change, so references are enough; an object mutated in place
+    (an NNX module) holds other arrays afterwards. NumPy memory can change, so a
+    checksum over a sample of it is kept.
+
+    Attributes:
+        function: what the user handed over.
+        args: positional arguments, by reference.
+        kwargs: keyword arguments, by reference.
+        given: leaves of ``(args, kwargs)``, the very objects.
+        leaves: the same values, held for a replay: copies where a call consumes them.
+        treedef: their structure.
+        step: 0-based step.
+        checksums: of the NumPy leaves, by position.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    given: tuple[Any, ...]
+    leaves: tuple[Any, ...]
+    treedef: Any
+    step: int
+    checksums: Mapping[int, int]
+
+    @functools.cached_property
+    def paths(self) -> tuple[tuple[Any, ...], ...]:
+        """The pytree path of each leaf, from ``(args, kwargs)`` on."""
+        indices = jax.tree.unflatten(self.treedef, range(len(self.leaves)))
+        return tuple(p for p, _ in jax.tree_util.tree_leaves_with_path(indices))
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """The name of each leaf, e.g. ``params['w']``."""
+        arguments = argument_names(self.function, len(self.args))
+        return tuple(leaf_name(p, arguments) for p in self.paths)
+
+    @property
+    def donated(self) -> tuple[int, ...]:
+        """Positions of the leaves whose buffers the call consumed."""
+        return tuple(i for i, x in enumerate(self.leaves) if _is_deleted(x))
+
+    def require_intact(self) -> None:
+        """Check that every leaf still holds what the call was given.
+
+        Raises:
+            CannotRunError: a leaf was donated, or changed in place since.
+        """
+        for i in self.donated:
+            raise CannotRunError(f"{self.names[i]} was donated to the step")
+        for i, checksum in self.checksums.items():
+            if _checksum(self.leaves[i]) != checksum:
+                raise CannotRunError(f"{self.names[i]} was changed after the step")
+
+
+def capture(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    step: int,
+) -> Call:
+    """Take references to the leaves of a call that is about to run."""
+    leaves, treedef = jax.tree.flatten((args, dict(kwargs)))
+    sums = {i: _checksum(x) for i, x in enumerate(leaves) if type(x) is np.ndarray}
+    held = tuple(leaves)
+    return Call(function, args, kwargs, held, held, treedef, step, sums)
+
+
+def is_traced(leaves: tuple[Any, ...]) -> bool:
+    """Whether a call happens inside somebody's transformation."""
+    return any(isinstance(x, jax.core.Tracer) for x in leaves)
+
+
+def _checksum(array: np.ndarray[Any, Any]) -> int:
+    """Return a checksum over at most `_SAMPLED` elements spread over the array."""
+    if array.dtype.hasobject:
+        return 0
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.ravel()
+    stride = max(1, flat.size // _SAMPLED)
+    return zlib.crc32(np.ascontiguousarray(flat[::stride]).tobytes())
+
+
+def _is_deleted(leaf: object) -> bool:
+    return isinstance(leaf, jax.Array) and leaf.is_deleted()
+
+
+def kept_alive(call: Call) -> Call:
+    """Return the call holding copies of whatever its run may consume.
+
+    A jitted function says itself whether it donates; of any other nothing is known.
+    """
+    if not _may_donate(call):
+        return call
+    held = tuple(x.copy() if _is_buffer(x) else x for x in call.leaves)
+    return dataclasses.replace(call, leaves=held)
+
+
+def _may_donate(call: Call) -> bool:
+    trace = getattr(call.function, "trace", None)
+    if not isinstance(call.function, jax.stages.Wrapped) or trace is None:
+        return True
+    try:
+        return bool(trace(*call.args, **call.kwargs).donate_argnums)
+    except Exception:  # noqa: BLE001 - the user's function runs inside, and will say it
+        return False
+
+
+def _is_buffer(leaf: object) -> bool:
+    return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done about a step that broke, or that an audit looks at."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from numcheck.diagnose import diagnose, investigate
+from numcheck.diagnose.finding import Evidence
+from numcheck.diagnose.incident import Incident
+from numcheck.diagnose.laboratory import CannotRunError
+from numcheck_jax import observed
+from numcheck_jax.laboratory import JaxLaboratory
+from numcheck_jax.roles import assign
+from numcheck_jax.tracing import program_of
+from numcheck_jax.unreplayed import guessed_roles, outline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numcheck.diagnose.finding import Finding
+    from numcheck.record.trace import Trace
+    from numcheck_jax.capture import Call
+    from numcheck_jax.monitor import JaxMonitor
+    from numcheck_jax.results import Key, Result
+    from numcheck_jax.roles import Roles
+
+__all__ = ["Inquiry"]
+
+_KEPT_BYTES = 32 * 2**20
+"""Most that is held of the first step's state, for the whole run."""
+
+
+class Inquiry:
+    """Asks why, for one monitor.
+
+    Attributes:
+        benign: places whose NaN or Inf turned out to do no harm.
+        roles: what the values of a step are to the user; None before the first trace.
+    """
+
+    def __init__(self, monitor: JaxMonitor, loss: Callable[[Any], Any] | None) -> None:
+        """Work for `monitor`; `loss` picks the loss out of an output."""
+        self._monitor = monitor
+        self._loss = loss
+        self._initial: Mapping[int, Any] = {}
+        self._last: tuple[Finding, ...] = ()
+        self.benign: set[Key] = set()
+        self.roles: Roles | None = None
+
+    def audit(self, call: Call, result: Result, held: Mapping[Key, float]) -> None:
+        """Run a healthy step beside its float32 lift and deliver what that shows."""
+        try:
+            laboratory = self._laboratory(call, result, held)
+            trace, departures = laboratory.beside_float32()
+        except CannotRunError as why:
+            self._monitor.observe(note=f"step {call.step} was not audited: {why}")
+            return
+        incident = self._incident(call, trace, laboratory.roles)
+        incident = dataclasses.replace(incident, departures=departures)
+        self._monitor.record(trace)
+        self._monitor.deliver(diagnose(incident))
+
+    def trip(
+        self,
+        call: Call,
+        result: Result,
+        broken: Sequence[Key],
+        held: Mapping[Key, float],
+    ) -> bool:
+        """Find out why a step handed back NaN or Inf; return whether that is harm."""
+        if self._last and self._monitor.is_known(self._last[0]):
+            return self._deliver(self._last)
+        try:
+            laboratory = self._laboratory(call, result, held, broken)
+        except CannotRunError as why:
+            roles = guessed_roles(call, result, self._loss_key(result))
+            return self._deliver(self._unreplayed(call, result, roles, held, str(why)))
+        if not laboratory.harmed:
+            return False
+        try:
+            trace = laboratory.replay()
+        except CannotRunError as why:
+            roles = laboratory.roles
+            return self._deliver(self._unreplayed(call, result, roles, held, str(why)))
+        incident = self._incident(call, trace, laboratory.roles)
+        incident = dataclasses.replace(incident, reproduced=laboratory.reproduced)
+        self._monitor.keep(incident)
+        findings = investigate(
+            incident, laboratory, experiments=self._monitor.options.experiments
+        )
+        if not findings:
+            self.benign.update(broken)
+        return self._deliver(findings)
+
+    def _laboratory(
+        self,
+        call: Call,
+        result: Result,
+        held: Mapping[Key, float],
+        broken: Sequence[Key] = (),
+    ) -> JaxLaboratory:
+        """Return the step on the bench, and learn the roles of its values."""
+        program = program_of(call)
+        roles = self.roles = assign(call, program, self._loss_key(result))
+        self._keep_initial(call, roles)
+        return JaxLaboratory(
+            call,
+            program,
+            roles,
+            seen=observed.seen(result, held),
+            harmed=frozenset(k for k in broken if observed.was_finite(call, roles, k)),
+            initial=self._initial,
+        )
+
+    def _keep_initial(self, call: Call, roles: Roles) -> None:
+        """Hold the first step's state where it is small: drift is told by it."""
+        if self._initial or not self._monitor.is_first(call):
+            return
+        state = {
+            i: call.leaves[i]
+            for i, role in roles.sources.items()
+            if role in ("parameter", "state")
+        }
+        if sum(getattr(x, "nbytes", 0) for x in state.values()) <= _KEPT_BYTES:
+            self._initial = state
+
+    def _incident(self, call: Call, trace: Trace, roles: Roles) -> Incident:
+        return Incident(
+            trace,
+            call.step,
+            history=tuple(self._monitor.events),
+            settings=observed.settings(call, roles),
+        )
+
+    def _unreplayed(
+        self,
+        call: Call,
+        result: Result,
+        roles: Roles,
+        held: Mapping[Key, float],
+        why: str,
+    ) -> tuple[Finding, ...]:
+        """Return findings about a step that cannot be run again."""
+        trace = outline(call, result, roles, observed.seen(result, held))
+        incident = self._incident(call, trace, roles)
+        self._monitor.keep(incident)
+        note = Evidence("not_run", {"name": "replay", "why": why})
+        return tuple(
+            dataclasses.replace(f, evidence=(*f.evidence, note))
+            for f in diagnose(incident)
+        )
+
+    def _deliver(self, findings: tuple[Finding, ...]) -> bool:
+        """Hand findings to the monitor; return whether there are any."""
+        self._last = findings
+        self._monitor.deliver(findings)
+        return bool(findings)
+
+    def _loss_key(self, result: Result) -> Key | None:
+        """Return where the user's `loss` finds the loss; None when it is no leaf."""
+        return None if self._loss is None else result.find(self._loss)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The public call: a function like the user's, watched."""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import TYPE_CHECKING, Any
+
+from numcheck.errors import ArgumentError, ArgumentTypeError
+from numcheck.monitor import options_from
+from numcheck_jax.monitor import JaxMonitor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Watched", "instrument"]
+
+
+class Watched:
+    """A function with the same signature and results as the one it watches.
+
+    Attributes:
+        numcheck: its monitor.
+    """
+
+    def __init__(self, function: Callable[..., Any], monitor: JaxMonitor) -> None:
+        """Stand in for `function`."""
+        functools.update_wrapper(self, function, updated=())
+        self.numcheck = monitor
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function; see it for arguments and results."""
+        return self.numcheck.call(args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        """Answer with the function's own attributes, ``lower`` and such."""
+        if name == "_function":
+            raise AttributeError(name)
+        return getattr(self._function, name)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """Bind like a function when it is a class's attribute."""
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<numcheck_jax.Watched of {self._function!r}>"
+
+
+def instrument(
+    function: Callable[..., Any],
+    *,
+    lag: int = 1,
+    loss: Callable[[Any], Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Return a function like `function`, watched.
+
+    Args:
+        function: a training step, a loss, or what `jax.jit` or `jax.value_and_grad`
+            made of one. Its results are returned as they are.
+        lag: 1 reads a step's flag at the next call, so that the device is never
+            waited for; 0 reads it at once.
+        loss: picks the loss out of what the function returns; by default a scalar
+            that was not differentiated backwards, by name or the first.
+        **options: see `numcheck.monitor.Options`.
+
+    Returns:
+        The function; its attribute ``numcheck`` is the `Monitor`.
+
+    Raises:
+        ArgumentTypeError: `function` cannot be called.
+        ArgumentError: an option has a value that cannot be used.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> step = instrument(jax.jit(lambda x: x * jnp.log(x)), on_error="record")
+        >>> float(step(jnp.float32(1.0)))
+        0.0
+        >>> step.numcheck.close()
+        >>> step.numcheck.findings
+        ()
+    """
+    given: object = function
+    if not callable(given):
+        kind = type(function).__name__
+        raise ArgumentTypeError(f"instrument expects a function, got {kind}")
+    if lag not in (0, 1):
+        raise ArgumentError(f"lag must be 0 or 1, got {lag!r}")
+    picker: object = loss
+    if picker is not None and not callable(picker):
+        kind = type(picker).__name__
+        raise ArgumentTypeError(f"loss must be a function or None, got {kind}")
+    monitor = JaxMonitor(function, options_from(options), lag=lag, loss=loss)
+    return Watched(function, monitor)

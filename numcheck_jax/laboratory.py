@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A failing step whose inputs are still held, ready to be run again."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numcheck.diagnose.laboratory import CannotRunError, Outcome
+from numcheck_jax.lift import lift
+from numcheck_jax.replay import arguments, kept_name, replay
+from numcheck_jax.sentinel import is_watchable
+from numcheck_jax.statistics import summarize
+from numcheck_jax.tracing import trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numcheck.measure.summary import Summary
+    from numcheck.record.trace import Trace
+    from numcheck_jax.capture import Call
+    from numcheck_jax.replay import Replay
+    from numcheck_jax.results import Key
+    from numcheck_jax.roles import Roles
+    from numcheck_jax.tracing import Program
+
+__all__ = ["JaxLaboratory"]
+
+
+@dataclasses.dataclass
+class JaxLaboratory:
+    """One call of the user's function that can be run again.
+
+    Attributes:
+        call: the call, its arguments still held.
+        program: its program.
+        roles: what its values are to the user.
+        seen: what the user really got, by place.
+        harmed: the values that broke; empty when none did.
+        initial: state leaves of the first watched step, by position.
+    """
+
+    call: Call
+    program: Program
+    roles: Roles
+    seen: Mapping[Key, Summary]
+    harmed: frozenset[Key] = frozenset()
+    initial: Mapping[int, Any] = dataclasses.field(default_factory=dict)
+    last: Replay | None = None
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether the last replay broke where the program did."""
+        if self.last is None:
+            return False
+        own = self.last.kept
+        return any(k in own and own[k].is_finite is False for k in self.harmed)
+
+    def replay(self) -> Trace:
+        """Run the step unchanged with every operator recorded."""
+        with self._running():
+            self.last = replay(self.call, self.program, self.roles, seen=self.seen)
+        return self.last.trace
+
+    def beside_float32(self) -> tuple[Trace, Mapping[int, float]]:
+        """Run the step and its float32 lift side by side."""
+        with self._running():
+            self.last = replay(
+                self.call, self.program, self.roles, shadow="float32", seen=self.seen
+            )
+        return self.last.trace, self.last.departures
+
+    def in_format(self, name: Literal["same", "float32", "float64"]) -> Outcome:
+        """Run the step with its lower-precision dtypes lifted.
+
+        Raises:
+            CannotRunError: a lift of each dtype to itself does not give the same step.
+        """
+        wide = jax.enable_x64(True) if name == "float64" else contextlib.nullcontext()  # noqa: FBT003 - JAX's own signature
+        with self._running(), wide:
+            args = arguments(self.program, self.call.leaves)
+            outs = lift(self.program.closed, name)(*args)
+            return self._outcome(self.program, outs)
+
+    def rows(self) -> int | None:
+        """Return the number of samples: the leading axis most inputs share."""
+        return _rows(self._batch())
+
+    def on_rows(self, rows: Sequence[int]) -> Outcome:
+        """Run the step on the given samples only.
+
+        Raises:
+            CannotRunError: there is no batch axis, or the function does not accept
+                fewer samples.
+        """
+        batch = self._batch()
+        count = _rows(batch)
+        if count is None:
+            raise CannotRunError("the inputs share no batch axis")
+        chosen = np.asarray(rows)
+        leaves = list(self.call.leaves)
+        for i, leaf in batch.items():
+            if leaf.shape[0] == count:
+                leaves[i] = jnp.asarray(leaf)[chosen]
+        return self._again(leaves)
+
+    def at_initial_parameters(self) -> Outcome:
+        """Run the step with the state of the first watched step.
+
+        Raises:
+            CannotRunError: that state was not kept.
+        """
+        if not self.initial:
+            raise CannotRunError("the state of the first step was not kept")
+        leaves = list(self.call.leaves)
+        for i, leaf in self.initial.items():
+            if isinstance(leaf, jax.Array) and leaf.is_deleted():
+                raise CannotRunError("the state of the first step was donated")
+            leaves[i] = leaf
+        return self._again(leaves)
+
+    def _again(self, leaves: Sequence[Any]) -> Outcome:
+        with self._running():
+            program = trace(self.call, leaves)
+            outs = lift(program.closed, "same")(*arguments(program, leaves))
+            return self._outcome(program, outs)
+
+    @contextlib.contextmanager
+    def _running(self) -> Iterator[None]:
+        self.call.require_intact()
+        try:
+            yield
+        except CannotRunError:
+            raise
+        except Exception as error:  # the user's program runs inside
+            raise CannotRunError(f"{type(error).__name__}: {error}") from error
+
+    def _batch(self) -> dict[int, Any]:
+        """Return the leaves that vary from sample to sample, by position."""
+        return {
+            i: self.call.leaves[i]
+            for i, role in self.roles.sources.items()
+            if role in ("input", "target") and np.ndim(self.call.leaves[i])
+        }
+
+    def _outcome(self, program: Program, outs: Sequence[Any]) -> Outcome:
+        """Return what a run gave for the values that count.
+
+        A value that was not finite and did no harm says nothing about health.
+        """
+        kept: dict[str, Summary] = {}
+        for key, value in zip(program.outputs, outs, strict=True):
+            before = self.seen.get(key)
+            exempt = before is not None and before.is_finite is False
+            if not is_watchable(value) or (exempt and key not in self.harmed):
+                continue
+            name = kept_name(self.call, self.program, self.roles, key)
+            kept[name] = summarize(jnp.asarray(value))
+        return Outcome(kept)
+
+
+def _rows(batch: Mapping[int, Any]) -> int | None:
+    sizes = Counter(leaf.shape[0] for leaf in batch.values())
+    if not sizes:
+        return None
+    count, _ = sizes.most_common(1)[0]
+    return int(count) if count > 1 else None

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a watched step showed without being run again."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numcheck.measure.summary import Summary
+from numcheck_jax.sentinel import is_bad, launch
+from numcheck_jax.statistics import summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numcheck.diagnose.incident import Setting
+    from numcheck_jax.capture import Call
+    from numcheck_jax.results import Key, Result
+    from numcheck_jax.roles import Roles
+
+__all__ = ["scalars", "seen", "settings", "was_finite"]
+
+_SCALES = re.compile(r"loss_?scale|dynamic_?scale", re.IGNORECASE)
+_RATES = re.compile(r"hyperparams\['(learning_rate|lr)'\]$")
+_NORMS = {"gradient": "gradient_norm", "parameter": "parameter_norm"}
+
+
+def seen(result: Result, held: Mapping[Key, float]) -> dict[Key, Summary]:
+    """Return what the user got, from the values where they are not finite.
+
+    Args:
+        result: what the call handed back.
+        held: value of each scalar, largest magnitude of each other float value.
+    """
+    values = dict(result.items())
+    return {key: _summary(values[key], word) for key, word in held.items()}
+
+
+def _summary(leaf: Any, word: float) -> Summary:
+    size = int(np.size(leaf)) if not isinstance(leaf, jax.Array) else leaf.size
+    if math.isfinite(word):
+        return Summary(size, nan=0, pos_inf=0, neg_inf=0, amax=abs(word))
+    if isinstance(leaf, jax.Array) and leaf.is_deleted():
+        return Summary(size, low=math.nan if math.isnan(word) else None, high=word)
+    return summarize(jnp.asarray(leaf))
+
+
+def was_finite(call: Call, roles: Roles, key: Key) -> bool:
+    """Whether what a value continues was finite before the step.
+
+    A value that continues nothing was not there before, so nothing was wrong with it.
+    """
+    position = roles.was.get(key)
+    if position is None or roles.kept[key] == "gradient":
+        return True
+    leaf = call.leaves[position]
+    if isinstance(leaf, jax.Array) and leaf.is_deleted():
+        return True
+    return not bool(is_bad(launch([leaf]).read())[0])
+
+
+def scalars(roles: Roles, held: Mapping[Key, float]) -> dict[str, float]:
+    """Return the loss and the largest magnitudes of gradients and parameters.
+
+    The largest magnitude is the maximum norm. What is not finite is left out.
+    """
+    found: dict[str, float] = {}
+    for key, value in held.items():
+        role = roles.kept.get(key, "output")
+        if role == "loss":
+            found["loss"] = value
+        elif role in _NORMS:
+            found[_NORMS[role]] = max(found.get(_NORMS[role], 0.0), abs(value))
+    return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def settings(call: Call, roles: Roles) -> dict[str, Setting]:
+    """Return what the arguments say of the training."""
+    found: dict[str, Setting] = {"framework": "jax", "device": jax.default_backend()}
+    for position in roles.sources:
+        name, leaf = call.names[position], call.leaves[position]
+        if np.size(leaf) != 1 or _is_gone(leaf):
+            continue
+        if _RATES.search(name):
+            found["lr"] = float(leaf)
+        elif _SCALES.search(name) and jnp.issubdtype(leaf.dtype, jnp.floating):
+            found["dynamic_loss_scale"] = True
+            found["loss_scale"] = float(leaf)
+    return found
+
+
+def _is_gone(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and leaf.is_deleted()

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One step run again, equation by equation, into a `Trace`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numcheck.record.site import Site
+from numcheck.record.trace import TraceBuilder
+from numcheck_jax.recorder import record
+from numcheck_jax.sentinel import is_watchable
+from numcheck_jax.statistics import summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numcheck.measure.summary import Summary
+    from numcheck.record.site import Phase
+    from numcheck.record.trace import Trace
+    from numcheck_jax.capture import Call
+    from numcheck_jax.results import Key
+    from numcheck_jax.roles import KeptRole, Roles
+    from numcheck_jax.tracing import Program
+
+__all__ = ["PHASES", "Replay", "arguments", "kept_name", "replay", "source_sites"]
+
+PHASES: Final[dict[KeptRole, Phase]] = {
+    "gradient": "backward",
+    "loss": "forward",
+    "output": "forward",
+    "parameter": "optimizer",
+    "state": "optimizer",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Replay:
+    """A step run again.
+
+    Attributes:
+        trace: every operator, sources and kept values.
+        departures: by site index, against the float32 shadow; empty without one.
+        kept: what the replay itself gave for each kept value.
+    """
+
+    trace: Trace
+    departures: Mapping[int, float]
+    kept: Mapping[Key, Summary]
+
+
+def replay(
+    call: Call,
+    program: Program,
+    roles: Roles,
+    *,
+    shadow: Literal["float32"] | None = None,
+    seen: Mapping[Key, Summary] | None = None,
+) -> Replay:
+    """Run a call's program on its own arguments and record every operator.
+
+    Args:
+        call: the call.
+        program: its program.
+        roles: what its values are to the user.
+        shadow: run beside it its float32 lift.
+        seen: what the user really got. Kept sites hold the replay's own values,
+            unless only one of the two is finite: then what the user got counts.
+    """
+    builder = TraceBuilder(call.step)
+    recording = record(
+        program.closed,
+        arguments(program, call.leaves),
+        builder=builder,
+        in_sites=source_sites(call, program, roles),
+        loss_outputs=[
+            i for i, k in enumerate(program.outputs) if roles.kept[k] == "loss"
+        ],
+        shadow=shadow,
+    )
+    departures = dict(recording.departures)
+    own: dict[Key, Summary] = {}
+    made = zip(program.outputs, recording.outs, recording.sites, strict=True)
+    for key, value, parent in made:
+        if not is_watchable(value):
+            continue
+        own[key] = summarize(jnp.asarray(value))
+        summary = own[key]
+        real = (seen or {}).get(key)
+        if real is not None and real.is_finite != summary.is_finite:
+            summary = real
+        site = _kept_site(call, program, roles, key, value, parent)
+        index = builder.add(site, summary)
+        if parent in departures:
+            departures[index] = departures[parent]
+    trace = builder.build(framework="jax", jax=jax.__version__)
+    return Replay(trace, departures, own)
+
+
+def arguments(program: Program, leaves: Sequence[Any]) -> list[Any]:
+    """Return the program's flat arguments, as arrays of the dtypes it expects."""
+    found = []
+    for position, aval in zip(program.inputs, program.closed.in_avals, strict=True):
+        leaf = leaves[position]
+        if not isinstance(leaf, jax.Array):
+            leaf = jnp.asarray(np.asarray(leaf), dtype=aval.dtype)
+        found.append(leaf)
+    return found
+
+
+def source_sites(call: Call, program: Program, roles: Roles) -> list[Site]:
+    """Return the source site of each argument of the program."""
+    sites = []
+    for position, aval in zip(program.inputs, program.closed.in_avals, strict=True):
+        role = roles.sources[position]
+        family = "input" if role == "target" else role
+        sites.append(
+            Site(
+                index=0,
+                op=f"{family}:{call.names[position]}",
+                phase="data",
+                kind="source",
+                role=role,
+                effect="move",
+                dtype=str(aval.dtype),
+                shape=tuple(aval.shape),
+            )
+        )
+    return sites
+
+
+def kept_name(call: Call, program: Program, roles: Roles, key: Key) -> str:
+    """Return the name of a kept value: ``loss``, ``gradient:params['w']``."""
+    return roles.name(key, call, program.shape.name(key, call))
+
+
+def _kept_site(
+    call: Call, program: Program, roles: Roles, key: Key, value: Any, parent: int | None
+) -> Site:
+    role = roles.kept[key]
+    return Site(
+        index=0,
+        op=kept_name(call, program, roles, key),
+        phase=PHASES[role],
+        kind="kept",
+        role=role,
+        effect="move",
+        dtype=str(value.dtype),
+        shape=tuple(value.shape),
+        parents=() if parent is None else (parent,),
+    )

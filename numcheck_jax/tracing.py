@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a call to the program behind it: one closed jaxpr over the call's arrays.
+
+The function is traced through a closure that holds everything static, so that static
+arguments, keywords, modules and hyper-parameters need no special care. A jitted
+function answers from its own cache and does not run its Python again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from numcheck.diagnose.laboratory import CannotRunError
+from numcheck_jax import flax_nnx
+from numcheck_jax.results import result_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jax.extend.core import ClosedJaxpr
+
+    from numcheck_jax.capture import Call
+    from numcheck_jax.results import Key, Result
+
+__all__ = ["Program", "program_of", "trace"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Program:
+    """The program of one call.
+
+    Attributes:
+        closed: its jaxpr.
+        inputs: for each input of the jaxpr, its position among the call's leaves.
+        outputs: for each output of the jaxpr, where it stands in what the user gets.
+        shape: what the user gets, without its values.
+    """
+
+    closed: ClosedJaxpr
+    inputs: tuple[int, ...]
+    outputs: tuple[Key, ...]
+    shape: Result
+
+
+def program_of(call: Call) -> Program:
+    """Trace the call's function on the call's own leaves.
+
+    Raises:
+        CannotRunError: the function cannot be traced, e.g. because its Python
+            branches on values.
+    """
+    return trace(call, call.leaves)
+
+
+def trace(call: Call, leaves: Sequence[Any]) -> Program:
+    """Trace the call's function on other leaves of the same structure."""
+    refusal: Exception | None = None
+    for dynamic in _ways(call, leaves):
+        try:
+            return _trace(call, leaves, dynamic)
+        except Exception as error:  # noqa: BLE001 - the user's function runs inside
+            refusal = refusal or error
+    raise CannotRunError(f"the function cannot be traced: {refusal}") from refusal
+
+
+def _ways(call: Call, leaves: Sequence[Any]) -> list[tuple[int, ...]]:
+    """Return sets of leaves to trace, the most faithful first.
+
+    A jitted function traces Python numbers that are not static; a plain function
+    may use them, and NumPy arrays, where no tracer can stand.
+    """
+    arrays = [i for i, x in enumerate(leaves) if _is_array(x)]
+    numbers = [i for i, x in enumerate(leaves) if isinstance(x, float | complex)]
+    device = [i for i in arrays if isinstance(leaves[i], jax.Array)]
+    ways = [tuple(arrays), tuple(device)]
+    if hasattr(call.function, "lower"):
+        ways.insert(0, tuple(sorted({*arrays, *numbers})))
+    return list(dict.fromkeys(ways))
+
+
+def _trace(call: Call, leaves: Sequence[Any], dynamic: tuple[int, ...]) -> Program:
+    found: list[tuple[tuple[Key, ...], Result]] = []
+    rebuild = flax_nnx.rebuilder(call.args, call.kwargs, call.paths, call.treedef)
+
+    def closed_over(*values: Any) -> list[Any]:
+        merged = list(leaves)
+        for i, value in zip(dynamic, values, strict=True):
+            merged[i] = value
+        args, kwargs, current = rebuild(merged)
+        out = call.function(*args, **kwargs)
+        result = result_of(out, merged, current())
+        kept = [(k, x) for k, x in result.items() if _is_array(x) or _is_number(x)]
+        found.append((tuple(k for k, _ in kept), result.without_values()))
+        return [x for _, x in kept]
+
+    with flax_nnx.scopes((call.args, call.kwargs)):
+        closed = jax.make_jaxpr(closed_over)(*(leaves[i] for i in dynamic))
+    keys, shape = found[-1]
+    return Program(closed, dynamic, keys, shape)
+
+
+def _is_array(leaf: object) -> bool:
+    kinds = (jax.Array, np.ndarray, np.generic)
+    return isinstance(leaf, kinds) and _has_jax_dtype(leaf)
+
+
+def _has_jax_dtype(leaf: Any) -> bool:
+    return getattr(leaf.dtype, "kind", "V") not in "OSUMm"
+
+
+def _is_number(leaf: object) -> bool:
+    return isinstance(leaf, bool | int | float | complex)
