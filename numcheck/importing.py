@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``numcheck import``: the dump of another tool, diagnosed."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import click
+
+from numcheck.report.messages import LANGUAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numcheck.diagnose import Incident
+    from numcheck.diagnose.finding import Finding
+    from numcheck.diagnose.incident import Setting
+    from numcheck.record.trace import Event, Trace
+
+__all__ = ["import_", "incidents_of"]
+
+_FRAMEWORKS = {"pytorch": "torch"}
+
+
+@click.command(name="import")
+@click.argument("dump", metavar="DUMP", type=click.Path())
+@click.option(
+    "--run",
+    metavar="OUT",
+    type=click.Path(file_okay=False),
+    help="Also keep it as a run folder, for `numcheck report` and `numcheck compare`.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="PATH",
+    type=click.Path(dir_okay=False),
+    help="Also write PATH: .html, .json or .sarif by its ending.",
+)
+@click.option("--lang", type=click.Choice(LANGUAGES), help="Language of the report.")
+@click.pass_context
+def import_(
+    context: click.Context,
+    dump: str,
+    run: str | None,
+    output: str | None,
+    lang: str | None,
+) -> None:
+    """Diagnose DUMP, a folder that msprobe or CANN's overflow detection wrote.
+
+    Exits with 0 when nothing was found, 1 with findings (errors or warnings), 2 when
+    the dump cannot be read.
+    """
+    from numcheck.diagnose import diagnose
+    from numcheck.record.foreign import read_dump, read_steps
+    from numcheck.report.content import Content
+    from numcheck.report.past_run import counted
+    from numcheck.report.terminal import terminal_report
+    from numcheck.report.writing import check_ending, write_file
+
+    target = None if output is None else check_ending(output)
+    incidents = incidents_of(read_steps(dump))
+    found = [diagnose(incident) for incident in incidents]
+    if run is not None:
+        _keep(run, incidents, found)
+    whole = read_dump(dump)
+    content = Content(
+        counted(f for findings in found for f in findings),
+        dataclasses.replace(whole, events=()),
+        whole.events,
+        settings=incidents[0].settings,
+        unread=whole.meta["notes"],
+    )
+    if target is not None:
+        write_file(content, target, lang)
+    click.echo(terminal_report(content, lang), nl=False, color=True)
+    if run is not None:
+        click.echo(f"run folder: {run}")
+    context.exit(int(any(f.severity != "note" for f in content.findings)))
+
+
+def incidents_of(steps: Sequence[Trace]) -> tuple[Incident, ...]:
+    """Return each step of a dump as an incident that knows the steps before it.
+
+    Args:
+        steps: traces of one step of one rank each, as `read_steps` returns them.
+    """
+    from numcheck.diagnose import Incident
+
+    found = []
+    history: dict[int, tuple[Event, ...]] = {}
+    for trace in steps:
+        ((step, rank),) = trace.summaries
+        before = history.get(rank, ())
+        history[rank] = (*before, *trace.events)
+        settings = _settings(trace)
+        found.append(Incident(trace, step, rank, history=before, settings=settings))
+    return tuple(found)
+
+
+def _settings(trace: Trace) -> dict[str, Setting]:
+    known: dict[str, Setting] = {}
+    framework = _FRAMEWORKS.get(str(trace.meta.get("framework")))
+    if framework is not None:
+        known["framework"] = framework
+    for event in trace.events:
+        if event.name == "loss_scale" and isinstance(event.value, float):
+            known["loss_scale"] = event.value
+    return known
+
+
+def _keep(
+    run: str | Path,
+    incidents: Sequence[Incident],
+    found: Sequence[tuple[Finding, ...]],
+) -> None:
+    """Write a run folder: every step, and the failing ones as incidents."""
+    from numcheck.monitor import Monitor, Options
+
+    monitors: dict[int, Monitor] = {}
+    options = Options(run=run, on_error="record", experiments=False)
+    for incident, findings in zip(incidents, found, strict=True):
+        trace, rank = incident.trace, incident.rank
+        if rank not in monitors:
+            meta = {k: v for k, v in trace.meta.items() if k != "notes"}
+            monitors[rank] = Monitor(options, rank=rank, **meta)
+        monitor = monitors[rank]
+        monitor.step = incident.step
+        monitor.events += trace.events
+        monitor.record(trace)
+        if findings:
+            monitor.keep(incident)
+            monitor.deliver(findings)
+    for monitor in monitors.values():
+        monitor.close()
