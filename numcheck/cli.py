@@ -18,6 +18,7 @@ COMMANDS = {
     "explain": "numcheck.report.commands:explain",
     "fit": "numcheck.calculator.commands:fit",
     "formats": "numcheck.calculator.commands:formats",
+    "import": "numcheck.importing:import_",
     "range": "numcheck.calculator.commands:range_",
     "report": "numcheck.report.commands:report",
 }

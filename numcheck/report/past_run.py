@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.incident import Incident
     from numcheck.record.run_folder import Run
 
-__all__ = ["content_of_run"]
+__all__ = ["content_of_run", "counted"]
 
 _ORDER = ("error", "warning", "note")
 
@@ -42,7 +42,7 @@ def content_of_run(folder: str | os.PathLike[str]) -> Content:
     for incident in incidents:
         trace = joined_traces(trace, incident.trace)
     return Content(
-        _counted(findings),
+        counted(findings),
         dataclasses.replace(trace, events=()),
         run.trace.events,
         {} if first is None else first.settings,
@@ -68,7 +68,7 @@ def _incidents(run: Run, unread: list[str]) -> Sequence[Incident]:
     return sorted(found, key=lambda incident: (incident.step, incident.rank))
 
 
-def _counted(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def counted(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return each origin once, with how often it failed, the most severe first."""
     known: dict[tuple[str, str, str], Finding] = {}
     for finding in findings:
