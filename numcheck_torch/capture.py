@@ -16,18 +16,12 @@ import torch
 from numcheck_torch.trees import tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
+    from numcheck_torch.buffers import BufferSnapshot
     from numcheck_torch.places import Place
 
-__all__ = [
-    "Autocast",
-    "BufferSnapshot",
-    "Forward",
-    "Kept",
-    "RandomState",
-    "buffer_places",
-]
+__all__ = ["Autocast", "Forward", "Kept", "RandomState", "without_autocast"]
 
 _SAMPLES = 64
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -64,7 +58,7 @@ class RandomState:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Autocast:
-    """Automatic mixed precision as it was set: (device, enabled, dtype), and caching."""
+    """Mixed precision as it was set: (device, enabled, dtype), and caching."""
 
     states: tuple[tuple[str, bool, torch.dtype], ...]
     caches: bool
@@ -142,59 +136,6 @@ def _fingerprint(tensor: torch.Tensor) -> bytes:
     return bits[::stride].numpy().tobytes()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class BufferSnapshot:
-    """Buffers as they were before a forward call: (owner, name, tensor, copy)."""
-
-    entries: tuple[tuple[torch.nn.Module, str, torch.Tensor, torch.Tensor], ...]
-
-    @classmethod
-    def of(cls, places: Sequence[tuple[torch.nn.Module, str]]) -> BufferSnapshot:
-        """Copy the buffers at the given places."""
-        found = []
-        for owner, name in places:
-            buffer = owner._buffers.get(name)
-            if buffer is not None:
-                found.append((owner, name, buffer, buffer.detach().clone()))
-        return cls(tuple(found))
-
-    def restore(self) -> None:
-        """Write the buffers back; a buffer that was replaced is put back itself."""
-        with torch.no_grad():
-            for owner, name, buffer, copied in self.entries:
-                buffer.copy_(copied)
-                owner._buffers[name] = buffer
-
-    def changed(self) -> tuple[tuple[torch.nn.Module, str], ...]:
-        """Return the places whose buffer is no longer what was copied.
-
-        Running statistics are written without a new version, hence the comparison.
-        """
-        return tuple(
-            (owner, name)
-            for owner, name, buffer, copied in self.entries
-            if owner._buffers.get(name) is not buffer or not _same(buffer, copied)
-        )
-
-
-def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    if a.is_floating_point() or a.is_complex():
-        return torch.allclose(a, b, rtol=0.0, atol=0.0, equal_nan=True)
-    return torch.equal(a, b)
-
-
-def buffer_places(model: torch.nn.Module) -> list[tuple[torch.nn.Module, str]]:
-    """Return the place of every buffer of the model, shared ones once."""
-    seen: set[int] = set()
-    places = []
-    for module in model.modules():
-        for name, buffer in module._buffers.items():
-            if buffer is not None and id(buffer) not in seen:
-                seen.add(id(buffer))
-                places.append((module, name))
-    return places
-
-
 @dataclasses.dataclass(slots=True)
 class Forward:
     """One call of the watched module, as an event of the step's program.
@@ -227,7 +168,7 @@ class Forward:
         model: torch.nn.Module,
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
-        buffers: Sequence[tuple[torch.nn.Module, str]],
+        buffers: BufferSnapshot,
         place: Place | None = None,
     ) -> Forward:
         """Keep what a call about to be made needs."""
@@ -237,7 +178,7 @@ class Forward:
             kept=tuple(Kept.of(t) for t in tensors((args, kwargs))),
             random=RandomState.now(),
             autocast=Autocast.now(),
-            buffers=BufferSnapshot.of(buffers),
+            buffers=buffers,
             training=model.training,
             place=place,
         )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Listening at functions of PyTorch that offer no hook.
 
-Three are needed: where the autograd engine is entered (what it is asked to
-differentiate *is* the loss), where gradients are clipped, and where a `GradScaler`
-decides about its scale. A function is wrapped while somebody listens, and put back
-when the last listener leaves. Listening keeps nobody alive.
+Four are needed: where the autograd engine is entered (what it is asked to
+differentiate *is* the loss), where gradients are clipped, where a `GradScaler` decides
+about its scale, and where a module is compiled. A function is wrapped while somebody
+listens, and put back when the last listener leaves. Listening keeps nobody alive.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class _Door:
             _tell(before, args, kwargs)
         result = self.inner(*args, **kwargs)
         for _, after in ears:
-            _tell(after, args, kwargs, result)
+            other = _tell(after, args, kwargs, result)
+            result = result if other is None else other
         return result
 
 
-def _tell(ear: weakref.WeakMethod[Any] | None, *news: Any) -> None:
+def _tell(ear: weakref.WeakMethod[Any] | None, *news: Any) -> Any:
     method = None if ear is None else ear()
-    if method is not None:
-        method(*news)
+    return None if method is None else method(*news)
 
 
 def listen(
@@ -49,7 +49,7 @@ def listen(
     name: str,
     *,
     before: Callable[[tuple[Any, ...], dict[str, Any]], None] | None = None,
-    after: Callable[[tuple[Any, ...], dict[str, Any], Any], None] | None = None,
+    after: Callable[[tuple[Any, ...], dict[str, Any], Any], Any] | None = None,
 ) -> None:
     """Call methods around every call of the function `name` of `owner`.
 
@@ -57,7 +57,8 @@ def listen(
         owner: module or class.
         name: its function; nothing happens where this version of PyTorch has none.
         before: bound method, called with the arguments.
-        after: bound method, called with the arguments and the result.
+        after: bound method, called with the arguments and the result; what it
+            returns, unless None, takes the result's place.
     """
     function = getattr(owner, name, None)
     if function is None:
@@ -66,8 +67,11 @@ def listen(
     if door is None:
         door = _Door(function)
         setattr(owner, name, _wrapper(door))
-    ear = tuple(None if m is None else weakref.WeakMethod(m) for m in (before, after))
-    door.ears.append(ear)
+    door.ears.append((_weak(before), _weak(after)))
+
+
+def _weak(method: Any) -> weakref.WeakMethod[Any] | None:
+    return None if method is None else weakref.WeakMethod(method)
 
 
 def unlisten(owner: Any, name: str, listener: object) -> None:

@@ -28,7 +28,6 @@ def inquire(
         NonFiniteError: as the user's policy says.
     """
     trace = laboratory.replay()
-    monitor.last_trace = trace
     incident = Incident(
         trace,
         monitor.step,
@@ -36,6 +35,7 @@ def inquire(
         history=tuple(monitor.events),
         settings=settings_of_run(monitor),
     )
+    monitor.keep(incident)
     findings = investigate(
         incident, laboratory, experiments=monitor.options.experiments
     )
@@ -53,7 +53,6 @@ def audit(monitor: TorchMonitor, laboratory: TorchLaboratory) -> None:
     except CannotRunError as error:
         monitor.observe(note=f"step not audited: {error}")
         return
-    monitor.last_trace = trace
     incident = Incident(
         trace,
         monitor.step,
@@ -62,6 +61,7 @@ def audit(monitor: TorchMonitor, laboratory: TorchLaboratory) -> None:
         history=tuple(monitor.events),
         settings=settings_of_run(monitor),
     )
+    monitor.record(trace)
     monitor.deliver(diagnose(incident))
 
 

@@ -22,7 +22,7 @@ __all__ = ["instrument"]
 M = TypeVar("M")
 
 
-def instrument(
+def instrument(  # noqa: PLR0913 - the settings are keywords
     model: M,
     optimizer: torch.optim.Optimizer | list[torch.optim.Optimizer] | None = None,
     scaler: torch.amp.GradScaler | None = None,

@@ -11,7 +11,8 @@ import torch
 from numcheck.diagnose.laboratory import CannotRunError, Outcome
 from numcheck.record.trace import TraceBuilder
 from numcheck_torch.batch import Batch
-from numcheck_torch.replay import Outcomes, Runner, undisturbed
+from numcheck_torch.replay import Runner, undisturbed
+from numcheck_torch.sentinel import look
 from numcheck_torch.statistics import summarize
 from numcheck_torch.update import rehearse
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from numcheck.record.trace import Trace
     from numcheck_torch.program import Program
     from numcheck_torch.recorder import Recorder
+    from numcheck_torch.replay import Outcomes
 
 __all__ = ["TorchLaboratory"]
 
@@ -38,6 +40,8 @@ class TorchLaboratory:
         asleep: context in which the hooks of the monitor do nothing.
         optimizers: those whose update belongs to the step; empty to leave it out.
         initial: copies of the parameters at the first watched step, where kept.
+        scale: the gradient scaler's scale, where there is one.
+        unscaled: run everything with a loss scale of 1 in its place.
         meta: written into every trace.
     """
 
@@ -50,6 +54,8 @@ class TorchLaboratory:
         asleep: Callable[[], contextlib.AbstractContextManager[None]],
         optimizers: Sequence[torch.optim.Optimizer] = (),
         initial: Mapping[str, torch.Tensor] | None = None,
+        scale: torch.Tensor | None = None,
+        unscaled: bool = False,
         meta: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
@@ -59,6 +65,8 @@ class TorchLaboratory:
         self._asleep = asleep
         self._optimizers = optimizers
         self._initial = initial
+        self._scale = scale
+        self._unscaled = unscaled
         self._meta = dict(meta or {})
         self._batch = Batch(model, program)
 
@@ -90,7 +98,7 @@ class TorchLaboratory:
             return self._same()
         dtype = _WIDER[name]
         with self._ready(), lifted_parameters(self.model, dtype), Lift(dtype):
-            found = Runner(self.model, self.program, self._batch.lifted(dtype)).run()
+            found = self._run(self._batch.lifted(dtype))
         return Outcome(_kept(found))
 
     def rows(self) -> int | None:
@@ -104,7 +112,7 @@ class TorchLaboratory:
         """
         with self._ready():
             change = self._batch.only(rows)
-            found = Runner(self.model, self.program, change).run()
+            found = self._run(change)
         return Outcome(_kept(found))
 
     def at_initial_parameters(self) -> Outcome:
@@ -112,43 +120,61 @@ class TorchLaboratory:
         if self._initial is None:
             raise CannotRunError("the first parameters were too large to keep")
         with self._ready(), self._swapped(self._initial):
-            found = Runner(self.model, self.program).run()
+            found = self._run()
         return Outcome(_kept(found))
+
+    def is_healthy(self) -> bool:
+        """Run the step, and say whether its loss and gradients are finite."""
+        with self._ready():
+            found = self._run()
+        named = [*enumerate(found.gradients.values()), *enumerate(found.losses)]
+        return look([(str(i), t) for i, t in named], []).is_healthy
+
+    def _run(
+        self, change: Callable[[torch.Tensor], torch.Tensor] | None = None
+    ) -> Outcomes:
+        def given(tensor: torch.Tensor) -> torch.Tensor:
+            if self._unscaled and tensor is self._scale:
+                return torch.ones_like(tensor)
+            return tensor if change is None else change(tensor)
+
+        return Runner(self.model, self.program, given).run()
 
     def _same(self) -> Outcome:
         """Lift each dtype to itself, and hold the step against its plain replay."""
         from numcheck_torch.lift import Lift
 
         with self._ready():
-            plain = Runner(self.model, self.program).run()
+            plain = self._run()
         with self._ready(), Lift(None):
-            lifted = Runner(self.model, self.program).run()
+            lifted = self._run()
         if not _equal(plain, lifted):
             raise CannotRunError("lifting dtypes to themselves changes this step")
         return Outcome(_kept(lifted))
 
     @contextlib.contextmanager
     def _ready(self) -> Iterator[None]:
+        self.program.ensure_runnable()
         with self._asleep(), undisturbed(self.model):
             yield
 
     @contextlib.contextmanager
     def _swapped(self, values: Mapping[str, torch.Tensor]) -> Iterator[None]:
         """Run a block with other values in the parameters."""
-        before = {n: p.data for n, p in self.model.named_parameters() if n in values}
-        named = dict(self.model.named_parameters())
+        named = [(n, p) for n, p in self.model.named_parameters() if n in values]
+        before = [p.data for _, p in named]
         try:
-            for name in before:
-                named[name].data = values[name].to(before[name].device, copy=True)
+            for name, parameter in named:
+                parameter.data = values[name].to(parameter.device, copy=True)
             yield
         finally:
-            for name, data in before.items():
-                named[name].data = data
+            for (_, parameter), data in zip(named, before, strict=True):
+                parameter.data = data
 
     def _record(self, recorder: Recorder) -> None:
         with self._ready(), recorder:
             self._batch.name_sources(recorder)
-            found = Runner(self.model, self.program).run()
+            found = self._run()
             self.outcomes = found
             for loss in found.losses:
                 recorder.keep(loss, "loss", "loss")

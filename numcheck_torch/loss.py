@@ -41,7 +41,7 @@ class LossTape(TorchDispatchMode):
             program: where operators are written down.
             fault: called in an ``except`` block when that fails.
         """
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.program = program
         self._fault = fault
         self._pid = os.getpid()
@@ -50,33 +50,6 @@ class LossTape(TorchDispatchMode):
     def ignore_compile_internals(cls) -> bool:
         """Let compiled functions run compiled while the tape is on the stack."""
         return True
-
-    @property
-    def is_on(self) -> bool:
-        """Whether the tape is on this thread's stack of modes."""
-        return any(mode is self for mode in _stack())
-
-    def insert(self) -> None:
-        """Put the tape under all modes of this thread."""
-        modes = _stack()
-        if any(mode is self for mode in modes):
-            return
-        for _ in modes:
-            torch._C._pop_torch_dispatch_stack(None)
-        torch._C._push_on_torch_dispatch_stack(self)
-        for mode in modes:
-            torch._C._push_on_torch_dispatch_stack(mode)
-
-    def remove(self) -> None:
-        """Take the tape out from under the modes of this thread."""
-        modes = _stack()
-        if not any(mode is self for mode in modes):
-            return
-        for _ in modes:
-            torch._C._pop_torch_dispatch_stack(None)
-        for mode in modes:
-            if mode is not self:
-                torch._C._push_on_torch_dispatch_stack(mode)
 
     def __torch_dispatch__(
         self,
@@ -142,8 +115,3 @@ def _written(func: Any) -> frozenset[int | str]:
         if argument.alias_info is not None and argument.alias_info.is_write:
             found |= {i, argument.name}
     return frozenset(found)
-
-
-def _stack() -> list[Any]:
-    size = torch._C._len_torch_dispatch_stack()
-    return [torch._C._get_dispatch_stack_at(i) for i in range(size)]

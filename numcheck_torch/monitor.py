@@ -5,68 +5,34 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import sys
 import weakref
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.optim.optimizer import (
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
 
-from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.errors import NonFiniteError
-from numcheck.monitor import Monitor, Options
-from numcheck_torch import doors, engine
-from numcheck_torch.capture import BufferSnapshot, Forward, buffer_places
+from numcheck.monitor import Monitor
+from numcheck_torch.guard import guarded
+from numcheck_torch.hooks import Hooks
+from numcheck_torch.initial import copy_of_parameters
 from numcheck_torch.inquiry import audit, inquire
 from numcheck_torch.laboratory import TorchLaboratory
-from numcheck_torch.loss import LossTape
-from numcheck_torch.optimizers import find_optimizers, parameters_of, trains
-from numcheck_torch.places import nearest_place
-from numcheck_torch.program import Gradient, Program
-from numcheck_torch.sentinel import Reading, look
-from numcheck_torch.trees import tensors
+from numcheck_torch.optimizers import Fleet
+from numcheck_torch.scaler import ScaleWatch
+from numcheck_torch.sentinel import look
+from numcheck_torch.unwrap import core_of
+from numcheck_torch.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator
 
-    from torch.utils.hooks import RemovableHandle
+    from numcheck.monitor import Options
+    from numcheck_torch.engine import EngineRun
+    from numcheck_torch.places import Place
+    from numcheck_torch.program import Program
 
 __all__ = ["TorchMonitor"]
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def guarded(
-    where: str,
-) -> Callable[
-    [Callable[Concatenate[TorchMonitor, P], R]],
-    Callable[Concatenate[TorchMonitor, P], R | None],
-]:
-    """Keep an error inside a hook of ours from taking the training down."""
-
-    def decorate(
-        method: Callable[Concatenate[TorchMonitor, P], R],
-    ) -> Callable[Concatenate[TorchMonitor, P], R | None]:
-        @functools.wraps(method)
-        def safe(self: TorchMonitor, *args: P.args, **kwargs: P.kwargs) -> R | None:
-            if self.is_asleep:
-                return None
-            try:
-                return method(self, *args, **kwargs)
-            except NonFiniteError:
-                raise
-            except Exception:  # noqa: BLE001 - STYLE: recorded once, training goes on
-                self.fault(where)
-                return None
-
-        return safe
-
-    return decorate
 
 
 class TorchMonitor(Monitor):
@@ -76,7 +42,7 @@ class TorchMonitor(Monitor):
         model: the module; gets two hooks of its own.
         options: how to watch.
         optimizers: those that train it; found by their parameters when empty.
-        scaler: the gradient scaler, found by itself when None.
+        scaler: the gradient scaler; heard of by itself when None.
     """
 
     def __init__(
@@ -86,36 +52,37 @@ class TorchMonitor(Monitor):
         optimizers: tuple[torch.optim.Optimizer, ...] = (),
         scaler: torch.amp.GradScaler | None = None,
     ) -> None:
-        super().__init__(options)
-        self._model = weakref.ref(model)
-        self._given = optimizers
-        self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet(
-            optimizers
-        )
-        self.scaler = scaler
-        self.initial: dict[str, torch.Tensor] | None = None
+        super().__init__(options, framework="torch", torch=torch.__version__)
+        self.scale = ScaleWatch(scaler)
         self.clip: tuple[float, torch.Tensor] | None = None
-        self._depth = 0
+        self._core = weakref.ref(core_of(model))
+        self._window = Window(self.fault)
+        self._fleet = Fleet(optimizers)
+        self._initial: dict[str, torch.Tensor] | None = None
+        self._audit_due = options.audit_first
         self._sleepers = 0
-        self._program = Program()
-        self._tape = LossTape(self._program, self.fault)
-        self._losses: list[torch.Tensor] = []
-        self._places: list[tuple[torch.nn.Module, str]] | None = None
-        self._stepped: set[int] = set()
-        self._is_fresh = False
-        self._audited = not options.audit_first
-        self._handles: list[RemovableHandle] = []
-        self._hook(model)
+        self.hooks = Hooks(model, self)
+        atexit.register(_close_at_exit, weakref.ref(self))
 
     # --- being on and off ---
 
     @property
     def model(self) -> torch.nn.Module:
-        """The watched module."""
-        model = self._model()
+        """The watched module itself, without compiled or distributed wrappers."""
+        model = self._core()
         if model is None:
             raise ReferenceError("the watched module no longer exists")
         return model
+
+    @property
+    def program(self) -> Program:
+        """What the present step did so far."""
+        return self._window.program
+
+    @property
+    def optimizers(self) -> tuple[torch.optim.Optimizer, ...]:
+        """The optimizers known to train the module."""
+        return self._fleet.known
 
     @property
     def is_asleep(self) -> bool:
@@ -138,234 +105,174 @@ class TorchMonitor(Monitor):
         try:
             self._settle()
         finally:
+            self._window.forget()
+            self.hooks.detach()
             super().close()
-            self._tape.remove()
-            for handle in self._handles:
-                handle.remove()
-            for owner, name in _DOORS:
-                doors.unlisten(owner, name, self)
-            self._forget()
 
-    def _hook(self, model: torch.nn.Module) -> None:
-        self._before_id = model.register_forward_pre_hook(
-            self._before_forward, prepend=True, with_kwargs=True
-        )
-        self._after_id = model.register_forward_hook(
-            self._after_forward, with_kwargs=True, always_call=True
-        )
-        self._handles = [
-            self._before_id,
-            self._after_id,
-            register_optimizer_step_pre_hook(self._before_update),
-            register_optimizer_step_post_hook(self._after_update),
-        ]
-        doors.listen(*engine.DOOR, before=self._before_engine, after=self._after_engine)
-        atexit.register(_close_at_exit, weakref.ref(self))
-
-    # --- the module's call ---
+    # --- the step, as it is heard ---
 
     @guarded("the hook before the module's call")
-    def _before_forward(
-        self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    def before_call(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place | None
     ) -> None:
-        if torch.compiler.is_compiling():
+        """Keep what the call needs to be made again."""
+        if not self._window.enter() or not torch.is_grad_enabled():
             return
-        self._depth += 1
-        if self._depth > 1 or not torch.is_grad_enabled() or engine.is_inside():
-            return
-        self._tape.remove()
         self._settle()
-        if self.initial is None and self.step == 0 and not self._program.events:
-            self._begin(model)
-        self._watch_buffers(model)
-        place = nearest_place(sys._getframe(2))
-        self._forward = Forward.of(model, args, kwargs, self._places or (), place)
+        if self._initial is None:
+            self._begin()
+        self._window.begin(self.model, args, kwargs, place)
 
     @guarded("the hook after the module's call")
-    def _after_forward(
-        self,
-        model: torch.nn.Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        out: Any,
-    ) -> None:
-        if self._depth == 0:
-            return
-        self._depth -= 1
-        forward = self.__dict__.pop("_forward", None)
-        if self._depth > 0 or forward is None:
-            return
-        self._learn_buffers(forward)
-        returned = list(tensors(out))
-        if not any(t.requires_grad for t in returned):
-            return
-        forward.outputs = tuple(self._program.made(t) for t in returned)
-        self._program.append(forward)
-        self._is_fresh = True
-        self._tape.insert()
-
-    def _watch_buffers(self, model: torch.nn.Module) -> None:
-        """Copy every buffer before the first call in training, to see which change."""
-        if self._places is None and model.training:
-            self._places = buffer_places(model)
-            self._unknown = True
-
-    def _learn_buffers(self, forward: Forward) -> None:
-        if self.__dict__.pop("_unknown", False):
-            self._places = list(forward.buffers.changed())
-            kept = {(id(m), n) for m, n in self._places}
-            entries = forward.buffers.entries
-            forward.buffers = BufferSnapshot(
-                tuple(e for e in entries if (id(e[0]), e[1]) in kept)
-            )
-
-    # --- the engine ---
+    def after_call(self, out: object) -> None:
+        """Write the call down and start the tape of the loss."""
+        self._window.leave(self.model, out)
 
     @guarded("the hook before the autograd engine")
-    def _before_engine(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if engine.is_inside():
-            return
-        self._tape.remove()
+    def before_engine(self, run: EngineRun) -> None:
+        """Stop the tape: the loss is complete."""
+        self._window.pause()
 
     @guarded("the hook after the autograd engine")
-    def _after_engine(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+    def after_engine(self, run: EngineRun, result: tuple[Any, ...]) -> None:
+        """Write down what was differentiated."""
+        self._window.differentiated(run, result)
+
+    @guarded("the hook at gradient clipping")
+    def clipped(
+        self, parameters: Any, max_norm: float, total_norm: torch.Tensor
     ) -> None:
-        if engine.is_inside() or not self._program.events:
-            return
-        run = engine.EngineRun.of(args, kwargs)
-        roots = [self._program.slot(r) for r in run.roots]
-        if not any(slot is not None for slot in roots):
-            return
-        event = self._gradient(run, result or ())
-        self._program.append(event)
-        if run.accumulates:
-            self._losses.extend(event.values)
-        if run.creates or run.retains or not run.accumulates:
-            self._tape.insert()
-
-    def _gradient(self, run: engine.EngineRun, result: tuple[Any, ...]) -> Gradient:
-        program = self._program
-        return Gradient(
-            roots=tuple(program.used(r) for r in run.roots),
-            seeds=run.seeds,
-            inputs=tuple(program.used(t) for t in run.inputs),
-            retains=run.retains,
-            creates=run.creates,
-            accumulates=run.accumulates,
-            outputs=tuple(None if g is None else program.made(g) for g in result),
-            values=tuple(r.detach() for r in run.roots),
-        )
-
-    # --- the update ---
+        """Keep the norm the loop computed anyway."""
+        if isinstance(parameters, list) and self._covers(parameters):
+            self.clip = float(max_norm), total_norm
 
     @guarded("the hook before the update")
-    def _before_update(
+    def before_update(
         self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any
-    ) -> None:
-        if not self._is_ours(optimizer):
-            return
-        self._tape.remove()
-        if id(optimizer) in self._stepped:
+    ) -> Any:
+        """Look at loss and gradients before they are used."""
+        if not self._fleet.takes(optimizer, self.model):
+            return None
+        self._window.pause()
+        if self._fleet.stepped_already(optimizer):
             self._advance()
-        if self._is_fresh:
-            self._check()
+        if self._window.is_fresh:
+            self._check(found_inf=getattr(optimizer, "found_inf", None))
+        return None
 
     @guarded("the hook after the update")
-    def _after_update(
-        self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any
-    ) -> None:
-        if not self._is_ours(optimizer):
-            return
-        self._stepped.add(id(optimizer))
-        if self._stepped >= {id(o) for o in self._optimizers}:
-            self._forget()
+    def after_update(self, optimizer: torch.optim.Optimizer) -> None:
+        """Let go of the step when its last optimizer is done."""
+        if self._fleet.takes(optimizer, self.model):
+            self._fleet.note_step(optimizer)
+            if self._fleet.is_done:
+                self._window.forget()
 
-    def _is_ours(self, optimizer: torch.optim.Optimizer) -> bool:
-        if optimizer in self._optimizers:
-            return True
-        if self._given or not trains(optimizer, self._identities()):
-            return False
-        self._optimizers.add(optimizer)
-        return True
+    @guarded("the hook at the loss scale's update")
+    def before_scale_update(self, scaler: torch.amp.GradScaler) -> None:
+        """Notice a step that the scaler skipped."""
+        if not scaler.is_enabled() or self._window.is_empty:
+            return
+        self.scale.follow(scaler)
+        if self._window.is_fresh and self._window.program.gradients:
+            self._skipped()
 
     # --- looking ---
 
-    def _check(self) -> None:
+    def _check(self, found_inf: torch.Tensor | None = None) -> None:
         """Look at loss and gradients, once, and act on what is seen."""
-        self._is_fresh = False
-        reading = look(self._gradients(), self._losses)
+        self._window.is_fresh = False
+        reading = look(
+            self._gradients(),
+            self._window.losses,
+            total=None if self.clip is None else self.clip[1],
+            found_inf=found_inf,
+        )
         self.observe(
             loss=reading.losses[-1] if reading.losses else None,
             gradient_norm=reading.norm,
+            learning_rate=self._fleet.learning_rate,
         )
-        if reading.is_healthy:
+        if reading.overflowed:
+            self._skipped()
+        elif reading.is_healthy:
             self._healthy()
         else:
-            self._trip(reading)
+            inquire(self, self.laboratory(with_update=False), reading)
 
     def _healthy(self) -> None:
         self.rearm()
+        self.scale.applied()
         every = self.options.every
-        if not self._audited or (every is not None and self.step % every == 0):
-            self._audited = True
-            audit(self, self._laboratory(with_update=True))
+        if self._audit_due or (every is not None and self.step % every == 0):
+            self._audit_due = False
+            audit(self, self.laboratory(with_update=True))
 
-    def _trip(self, reading: Reading) -> None:
-        inquire(self, self._laboratory(with_update=False), reading)
+    def _skipped(self) -> None:
+        """Judge a step that the gradient scaler skips: a search, or a fault."""
+        self._window.is_fresh = False
+        self.observe(skipped=1.0, loss_scale=self.scale.value)
+        reading = look([], self._window.losses)
+        if self.scale.is_suspicious(loss_is_finite=reading.is_healthy):
+            laboratory = self.laboratory(with_update=False, unscaled=True)
+            if not laboratory.is_healthy():
+                inquire(self, laboratory, reading)
+        self._advance()
 
     def _settle(self) -> None:
         """At the next call, or at the end: look at a step that made no update."""
-        if self._stepped:
-            if self._stepped >= {id(o) for o in self._optimizers}:
+        if self._fleet.has_stepped:
+            if self._fleet.is_done:
                 self._advance()
-            return
-        if self._is_fresh and self._program.events and self._was_abandoned():
-            self._check()
+        elif self._window.is_fresh and self._was_abandoned():
+            self._check_abandoned()
             self._advance()
 
     def _was_abandoned(self) -> bool:
         """Whether the loop will make no update from what was computed so far."""
-        if not self._program.gradients:
-            return True
-        return not any(True for _ in self._gradients())
+        return not self.program.gradients or not self._gradients()
+
+    def _check_abandoned(self) -> None:
+        """Look at a loss that the loop may have thrown away because it was bad."""
+        self._window.is_fresh = False
+        losses = self._window.losses or self._window.candidates
+        reading = look([], losses)
+        if not reading.is_healthy:
+            inquire(self, self.laboratory(with_update=False), reading)
 
     def _advance(self) -> None:
         self.step += 1
-        self._stepped.clear()
-        self._forget()
-
-    def _forget(self) -> None:
-        """Let go of everything kept of the step."""
-        self._is_fresh = False
-        self._losses = []
-        self._program = Program()
-        self._tape.program = self._program
         self.clip = None
+        self._fleet.clear()
+        self._window.forget()
 
     # --- what is known ---
 
-    def _begin(self, model: torch.nn.Module) -> None:
+    def laboratory(
+        self, *, with_update: bool, unscaled: bool = False
+    ) -> TorchLaboratory:
+        """Return the present step, ready to be run again.
+
+        Args:
+            with_update: the optimizers' update belongs to it.
+            unscaled: with a loss scale of 1 in place of the scaler's.
+        """
+        return TorchLaboratory(
+            self.model,
+            self.program,
+            self.step,
+            asleep=self.asleep,
+            optimizers=self.optimizers if with_update else (),
+            initial=self._initial or None,
+            scale=self.scale.tensor,
+            unscaled=unscaled,
+            meta={"framework": "torch", "torch": torch.__version__},
+        )
+
+    def _begin(self) -> None:
         """Look around once, when training begins."""
-        from numcheck_torch.initial import copy_of_parameters
-
-        self.initial = copy_of_parameters(model)
-        if not self._given:
-            for optimizer in find_optimizers(self._identities()):
-                self._optimizers.add(optimizer)
-
-    @property
-    def optimizers(self) -> tuple[torch.optim.Optimizer, ...]:
-        """The optimizers known to train the module."""
-        return tuple(self._optimizers)
-
-    @property
-    def program(self) -> Program:
-        """What the present step did so far."""
-        return self._program
-
-    def _identities(self) -> set[int]:
-        return {id(p) for p in self.model.parameters()}
+        self._initial = copy_of_parameters(self.model)
+        self._fleet.look_around(self.model)
 
     def _gradients(self) -> list[tuple[str, torch.Tensor]]:
         return [
@@ -374,19 +281,12 @@ class TorchMonitor(Monitor):
             if p.grad is not None
         ]
 
-    def _laboratory(self, *, with_update: bool) -> TorchLaboratory:
-        return TorchLaboratory(
-            self.model,
-            self._program,
-            self.step,
-            asleep=self.asleep,
-            optimizers=self.optimizers if with_update else (),
-            initial=self.initial or None,
-            meta={"framework": "torch", "torch": torch.__version__},
+    def _covers(self, parameters: list[Any]) -> bool:
+        """Whether the list holds every parameter that has a gradient."""
+        listed = {id(p) for p in parameters}
+        return all(
+            id(p) in listed for p in self.model.parameters() if p.grad is not None
         )
-
-
-_DOORS = (engine.DOOR,)
 
 
 def _close_at_exit(reference: weakref.ref[TorchMonitor]) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from numcheck.diagnose.incident import Setting
 
-__all__ = ["find_optimizers", "parameters_of", "settings_of", "trains"]
+__all__ = ["Fleet", "find_optimizers", "parameters_of", "settings_of", "trains"]
 
 _NUMBERS = ("lr", "momentum", "eps", "weight_decay", "alpha")
 
@@ -48,11 +49,79 @@ def settings_of(optimizer: torch.optim.Optimizer) -> dict[str, Setting]:
     group: dict[str, Any] = optimizer.param_groups[0] if optimizer.param_groups else {}
     for name in _NUMBERS:
         value = group.get(name)
+        if isinstance(value, torch.Tensor):
+            value = value.item() if value.numel() == 1 else None
         if isinstance(value, int | float) and not isinstance(value, bool):
-            settings[name] = float(value)
-        elif isinstance(value, torch.Tensor) and value.numel() == 1:
             settings[name] = float(value)
     betas = group.get("betas")
     if isinstance(betas, tuple | list) and len(betas) == 2:
         settings["beta1"], settings["beta2"] = float(betas[0]), float(betas[1])
     return settings
+
+
+class Fleet:
+    """The optimizers of one module, and which of them made their step already.
+
+    Args:
+        given: the optimizers the user named; then no others count.
+    """
+
+    def __init__(self, given: tuple[torch.optim.Optimizer, ...] = ()) -> None:
+        self._is_given = bool(given)
+        self._known = [weakref.ref(optimizer) for optimizer in given]
+        self._stepped: set[int] = set()
+
+    @property
+    def known(self) -> tuple[torch.optim.Optimizer, ...]:
+        """The optimizers that are still alive."""
+        found = [reference() for reference in self._known]
+        return tuple(optimizer for optimizer in found if optimizer is not None)
+
+    def look_around(self, model: torch.nn.Module) -> None:
+        """Find the living optimizers of a module, unless they were given."""
+        if not self._is_given:
+            for optimizer in find_optimizers({id(p) for p in model.parameters()}):
+                self._add(optimizer)
+
+    def takes(self, optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> bool:
+        """Whether an optimizer that steps now is one of the module's."""
+        if any(optimizer is known for known in self.known):
+            return True
+        if self._is_given or not trains(optimizer, {id(p) for p in model.parameters()}):
+            return False
+        self._add(optimizer)
+        return True
+
+    def note_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Hear that one of them stepped."""
+        self._stepped.add(id(optimizer))
+
+    def stepped_already(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether it stepped since the last `clear`."""
+        return id(optimizer) in self._stepped
+
+    @property
+    def has_stepped(self) -> bool:
+        """Whether any of them stepped since the last `clear`."""
+        return bool(self._stepped)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all of them stepped since the last `clear`."""
+        return all(id(optimizer) in self._stepped for optimizer in self.known)
+
+    def clear(self) -> None:
+        """Begin the next step."""
+        self._stepped.clear()
+
+    @property
+    def learning_rate(self) -> float | None:
+        """The learning rate of the first group; None where it is not a number."""
+        for optimizer in self.known[:1]:
+            rate = optimizer.param_groups[0].get("lr") if optimizer.param_groups else 0
+            return float(rate) if isinstance(rate, int | float) else None
+        return None
+
+    def _add(self, optimizer: torch.optim.Optimizer) -> None:
+        if not any(optimizer is known for known in self.known):
+            self._known.append(weakref.ref(optimizer))

@@ -13,6 +13,7 @@ import dataclasses
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_torch.capture import Forward, Kept
 from numcheck_torch.trees import tensors
 
@@ -156,8 +157,40 @@ class Program:
         else:
             self.gap = f"more than {LONGEST} operators ran outside the module"
 
+    def ensure_runnable(self) -> None:
+        """Check that the program can be run again.
+
+        Raises:
+            CannotRunError: it is incomplete, or what it was given was overwritten.
+        """
+        if self.gap:
+            raise CannotRunError(self.gap)
+        if not self.forwards:
+            raise CannotRunError("the module was not called in this step")
+        kept = [k for f in self.forwards for k in f.kept]
+        if not all(k.is_unchanged for k in kept):
+            raise CannotRunError("the batch was overwritten after the module read it")
+
+    @property
+    def last_scalars(self) -> list[torch.Tensor]:
+        """The last scalar that an operator of the loss made and that still lives."""
+        for event in reversed(self.events):
+            for slot in reversed(event.outputs if isinstance(event, Operation) else ()):
+                tensor = self.tensor(slot)
+                if tensor is not None and _may_be_loss(tensor):
+                    return [tensor.detach()]
+        return []
+
+    def tensor(self, slot: int) -> torch.Tensor | None:
+        """Return the tensor in a slot while the program still holds it."""
+        return next((r() for r, i in self._slots.values() if i == slot), None)
+
     def _enter(self, tensor: torch.Tensor) -> int:
         index, self._next = self._next, self._next + 1
         self.shapes[index] = tuple(tensor.shape)
         self._slots[id(tensor)] = weakref.ref(tensor), index
         return index
+
+
+def _may_be_loss(tensor: torch.Tensor) -> bool:
+    return tensor.dim() == 0 and tensor.requires_grad and tensor.is_floating_point()

@@ -28,11 +28,13 @@ class Reading:
         losses: values of what was differentiated, in order.
         norm: 2-norm over all gradients; None when there are none.
         bad: names of the gradients that hold NaN or Inf, ``loss`` for a loss.
+        overflowed: whether a gradient scaler is about to drop the gradients.
     """
 
     losses: tuple[float, ...]
     norm: float | None
     bad: tuple[str, ...]
+    overflowed: bool = False
 
     @property
     def is_healthy(self) -> bool:
@@ -48,29 +50,40 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def look(
-    gradients: Sequence[tuple[str, torch.Tensor]], losses: Sequence[torch.Tensor]
+    gradients: Sequence[tuple[str, torch.Tensor]],
+    losses: Sequence[torch.Tensor],
+    *,
+    total: torch.Tensor | None = None,
+    found_inf: torch.Tensor | None = None,
 ) -> Reading:
     """Return what the step's gradients and losses hold, with one synchronisation.
 
     Args:
         gradients: (name, gradient) of each parameter; any floating dtype or device.
         losses: what was differentiated, any shape.
+        total: norm over all gradients that the program computed itself, to be used in
+            place of one of ours.
+        found_inf: a gradient scaler's verdict; where it is not zero the gradients
+            are about to be dropped, and are not judged.
 
     Example:
         >>> g = torch.tensor([3.0, 4.0])
-        >>> look([("w", g)], [torch.tensor(0.5)])
-        Reading(losses=(0.5,), norm=5.0, bad=())
+        >>> look([("w", g)], [torch.tensor(0.5)]).norm
+        5.0
     """
     with torch.no_grad():
         values = [local(g).detach() for _, g in gradients]
-        norms = _norms(values)
-        scalars = [_scalar(loss) for loss in losses]
-        numbers = _read([*norms, *scalars])
+        norms = _norms(values) if total is None else [_scalar(total)]
+        verdict = [] if found_inf is None else [_scalar(found_inf)]
+        scalars = [*norms, *(_scalar(loss) for loss in losses), *verdict]
+        numbers = _read(scalars)
+        if found_inf is not None and numbers.pop() != 0:
+            return Reading(tuple(numbers[len(norms) :]), None, (), overflowed=True)
         parts, amounts = numbers[: len(norms)], numbers[len(norms) :]
         bad = ["loss" for amount in amounts if not math.isfinite(amount)]
-        for (name, _), value, part in zip(gradients, values, parts, strict=True):
-            if not math.isfinite(part) and not bool(torch.isfinite(value).all()):
-                bad.append(name)
+        if not all(map(math.isfinite, parts)):
+            named = zip(gradients, values, strict=True)
+            bad += [n for (n, _), v in named if not bool(torch.isfinite(v).all())]
     norm = math.sqrt(sum(p * p for p in parts)) if parts else None
     return Reading(tuple(amounts), norm, tuple(bad))
 

@@ -34,9 +34,10 @@ def settings_of_run(monitor: TorchMonitor) -> dict[str, Setting]:
             settings.update(_classes(monitor, event))
     if monitor.clip is not None:
         settings["clip_norm"] = monitor.clip[0]
-    if monitor.scaler is not None and monitor.scaler.is_enabled():
+    if monitor.scale.is_dynamic:
         settings["dynamic_loss_scale"] = True
-        settings["loss_scale"] = float(monitor.scaler.get_scale())
+        if monitor.scale.value is not None:
+            settings["loss_scale"] = monitor.scale.value
     return settings
 
 

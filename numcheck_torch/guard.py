@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps an error inside numcheck from taking the training down."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from numcheck.errors import NonFiniteError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Guarded", "guarded"]
+
+
+class Guarded(Protocol):
+    """Whose methods are guarded."""
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether its methods do nothing now."""
+
+    def fault(self, where: str) -> None:
+        """Record the error being handled, once for each place."""
+
+
+S = TypeVar("S", bound=Guarded)
+P = ParamSpec("P")
+
+
+def guarded(
+    where: str,
+) -> Callable[[Callable[Concatenate[S, P], Any]], Callable[Concatenate[S, P], Any]]:
+    """Make a method do nothing while asleep, and report its own errors as faults.
+
+    A `NonFiniteError` is a finding the user asked to be raised, so it passes.
+
+    Args:
+        where: what the method is, for people.
+    """
+
+    def decorate(
+        method: Callable[Concatenate[S, P], Any],
+    ) -> Callable[Concatenate[S, P], Any]:
+        @functools.wraps(method)
+        def safe(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+            if self.is_asleep:
+                return None
+            try:
+                return method(self, *args, **kwargs)
+            except NonFiniteError:
+                raise
+            except Exception:  # noqa: BLE001 - reported as N901; the training goes on
+                self.fault(where)
+                return None
+
+        return safe
+
+    return decorate

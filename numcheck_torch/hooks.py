@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a monitor listens: the module's calls, the engine, updates, clipping, scaling.
+
+Hooks hold their monitor weakly, and do nothing once it is gone. Inside a compiled
+region they are constant and leave no trace.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from numcheck_torch import doors, engine
+from numcheck_torch.places import nearest_place
+
+if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
+
+    from numcheck_torch.places import Place
+
+__all__ = ["Hooks", "Listener"]
+
+_CLIP = (torch.nn.utils.clip_grad, "_clip_grads_with_norm_")
+_SCALER = (torch.amp.grad_scaler.GradScaler, "update")
+_COMPILE = (torch, "compile")
+_DOORS = (engine.DOOR, _CLIP, _SCALER, _COMPILE)
+
+
+class Listener(Protocol):
+    """What a monitor hears. None of its methods may raise by its own fault."""
+
+    def before_call(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place | None
+    ) -> None:
+        """Hear that the module is about to be called."""
+
+    def after_call(self, out: object) -> None:
+        """Hear what the module returned; None after an exception."""
+
+    def before_engine(self, run: engine.EngineRun) -> None:
+        """Hear that the autograd engine is about to run."""
+
+    def after_engine(self, run: engine.EngineRun, result: tuple[Any, ...]) -> None:
+        """Hear that the autograd engine ran."""
+
+    def before_update(
+        self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any
+    ) -> Any:
+        """Hear that an optimizer is about to step; may return other arguments."""
+
+    def after_update(self, optimizer: torch.optim.Optimizer) -> None:
+        """Hear that an optimizer stepped."""
+
+    def clipped(
+        self, parameters: Any, max_norm: float, total_norm: torch.Tensor
+    ) -> None:
+        """Hear that gradients are about to be clipped by their norm."""
+
+    def before_scale_update(self, scaler: torch.amp.GradScaler) -> None:
+        """Hear that a gradient scaler is about to decide about its scale."""
+
+
+class Hooks:
+    """The hooks of one monitor on one module.
+
+    Args:
+        model: what is watched.
+        listener: who hears; held weakly.
+    """
+
+    def __init__(self, model: torch.nn.Module, listener: Listener) -> None:
+        self._listener = weakref.ref(listener)
+        self._model = weakref.ref(model)
+        self._calls: list[tuple[torch.nn.Module, tuple[RemovableHandle, ...]]] = []
+        self._others: list[RemovableHandle] = [
+            register_optimizer_step_pre_hook(self._pre_step()),
+            register_optimizer_step_post_hook(self._post_step()),
+        ]
+        doors.listen(*engine.DOOR, before=self._engine_in, after=self._engine_out)
+        doors.listen(*_CLIP, before=self._clip)
+        doors.listen(*_SCALER, before=self._scale)
+        doors.listen(*_COMPILE, after=self._compiled)
+        self.attach(model)
+
+    def attach(self, module: torch.nn.Module) -> None:
+        """Listen at the calls of a module: the watched one, or a compiled form of it.
+
+        Hooks of a module that was compiled in place would become part of the compiled
+        region, so there the call of the region itself is wrapped.
+        """
+        before = module.register_forward_pre_hook(
+            self._pre_call(), prepend=True, with_kwargs=True
+        )
+        after = module.register_forward_hook(self._post_call(), always_call=True)
+        self._calls.append((module, (before, after)))
+        region = module.__dict__.get("_compiled_call_impl")
+        if region is not None:
+            module.__dict__["_compiled_call_impl"] = self._around(region)
+
+    def detach(self) -> None:
+        """Remove every hook; what was compiled stays compiled."""
+        for module, handles in self._calls:
+            for handle in handles:
+                handle.remove()
+            region = module.__dict__.get("_compiled_call_impl")
+            inner = getattr(region, "numcheck_region", None)
+            if inner is not None:
+                module.__dict__["_compiled_call_impl"] = inner
+        for handle in self._others:
+            handle.remove()
+        for owner, name in _DOORS:
+            doors.unlisten(owner, name, self)
+
+    def ids(self, module: torch.nn.Module) -> set[int]:
+        """Return the ids of our hooks on a module, as its hook tables know them."""
+        return {h.id for m, handles in self._calls if m is module for h in handles}
+
+    # --- calls of the module ---
+
+    def _pre_call(self) -> Any:
+        reference = self._listener
+
+        def before(module: Any, args: Any, kwargs: Any) -> None:
+            if torch.compiler.is_compiling():
+                return
+            listener = reference()
+            if listener is not None:
+                listener.before_call(args, kwargs, nearest_place(sys._getframe(1)))
+
+        return before
+
+    def _post_call(self) -> Any:
+        reference = self._listener
+
+        def after(module: Any, args: Any, out: Any) -> None:
+            if torch.compiler.is_compiling():
+                return
+            listener = reference()
+            if listener is not None:
+                listener.after_call(out)
+
+        return after
+
+    def _around(self, region: Any) -> Any:
+        """Return a compiled region whose calls are heard."""
+        before, after = self._pre_call(), self._post_call()
+
+        @torch.compiler.disable(recursive=False)  # type: ignore[untyped-decorator]
+        def call(*args: Any, **kwargs: Any) -> Any:
+            before(None, args, kwargs)
+            out = None
+            try:
+                out = region(*args, **kwargs)
+            finally:
+                after(None, args, out)
+            return out
+
+        call.numcheck_region = region
+        return call
+
+    def _compiled(self, args: tuple[Any, ...], kwargs: Any, result: Any) -> Any:
+        """Follow the watched module into its compiled form."""
+        model, subject = self._model(), args[0] if args else kwargs.get("model")
+        if model is None or subject is None:
+            return None
+        if subject is model and isinstance(result, torch.nn.Module):
+            self.attach(result)
+        elif getattr(subject, "__self__", None) is model:
+            return self._around(result)
+        return None
+
+    # --- the rest of the step ---
+
+    def _engine_in(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        listener = self._listener()
+        if listener is not None and not engine.is_inside():
+            listener.before_engine(engine.EngineRun.of(args, kwargs))
+
+    def _engine_out(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+    ) -> None:
+        listener = self._listener()
+        if listener is not None and not engine.is_inside():
+            run = engine.EngineRun.of(args, kwargs)
+            listener.after_engine(run, tuple(result or ()))
+
+    def _pre_step(self) -> Any:
+        reference = self._listener
+
+        def before(optimizer: Any, args: Any, kwargs: Any) -> Any:
+            listener = reference()
+            if listener is None:
+                return None
+            return listener.before_update(optimizer, args, kwargs)
+
+        return before
+
+    def _post_step(self) -> Any:
+        reference = self._listener
+
+        def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+            listener = reference()
+            if listener is not None:
+                listener.after_update(optimizer)
+
+        return after
+
+    def _clip(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        listener = self._listener()
+        if listener is not None and len(args) >= 3:
+            listener.clipped(args[0], args[1], args[2])
+
+    def _scale(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        listener = self._listener()
+        if listener is not None:
+            listener.before_scale_update(args[0])

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A dispatch mode *under* all others of this thread.
+
+A mode pushed from inside a hook would sit on top of the modes the user is in, and
+leaving those would pop the wrong one. At the bottom it disturbs nobody's order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+__all__ = ["insert", "is_active", "remove"]
+
+
+def insert(mode: Any) -> None:
+    """Put a dispatch mode under all modes of this thread, unless it is there."""
+    modes = _stack()
+    if not any(there is mode for there in modes):
+        _replace(modes, [mode, *modes])
+
+
+def remove(mode: Any) -> None:
+    """Take a dispatch mode out from under the modes of this thread."""
+    modes = _stack()
+    if any(there is mode for there in modes):
+        _replace(modes, [there for there in modes if there is not mode])
+
+
+def is_active(mode: Any) -> bool:
+    """Whether the mode is on this thread's stack."""
+    return any(there is mode for there in _stack())
+
+
+def _stack() -> list[Any]:
+    size = torch._C._len_torch_dispatch_stack()
+    return [torch._C._get_dispatch_stack_at(i) for i in range(size)]
+
+
+def _replace(old: list[Any], new: list[Any]) -> None:
+    for _ in old:
+        torch._C._pop_torch_dispatch_stack(None)
+    for mode in new:
+        torch._C._push_on_torch_dispatch_stack(mode)

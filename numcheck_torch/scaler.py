@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells an ordinary search for a loss scale from one that hides a fault.
+
+A `GradScaler` starts high and halves its scale at every overflow; skipping steps is
+how it works. It hides a fault when the loss itself is not finite, when steps keep
+being skipped, or when the scale has fallen below one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["ScaleWatch"]
+
+_PATIENCE = (4, 8, 16, 32, 64)
+
+
+class ScaleWatch:
+    """What is known of the gradient scaler.
+
+    Attributes:
+        scaler: the scaler; None while none was seen.
+        skips: steps skipped in a row.
+    """
+
+    def __init__(self, scaler: torch.amp.GradScaler | None = None) -> None:
+        self.scaler = scaler
+        self.skips = 0
+
+    def follow(self, scaler: torch.amp.GradScaler) -> None:
+        """Learn which scaler is in use."""
+        self.scaler = scaler
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether a scaler is in use."""
+        return self.scaler is not None and self.scaler.is_enabled()
+
+    @property
+    def tensor(self) -> torch.Tensor | None:
+        """The scale, where it lives; None while there is none."""
+        return None if self.scaler is None else self.scaler._scale
+
+    @property
+    def value(self) -> float | None:
+        """The scale; reading it waits for the device."""
+        return None if self.tensor is None else float(self.tensor)
+
+    def applied(self) -> None:
+        """Hear that a step was not skipped."""
+        self.skips = 0
+
+    def is_suspicious(self, *, loss_is_finite: bool) -> bool:
+        """Hear that a step was skipped; whether it is worth running it unscaled."""
+        self.skips += 1
+        value = self.value
+        collapsed = value is not None and value < 1.0
+        return not loss_is_finite or collapsed or self.skips in _PATIENCE

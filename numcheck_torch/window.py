@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is kept of the step that runs now: its program, its losses, and the tape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from numcheck_torch import modes
+from numcheck_torch.buffers import BufferWatch
+from numcheck_torch.capture import Forward
+from numcheck_torch.loss import LossTape
+from numcheck_torch.program import Gradient, Program
+from numcheck_torch.trees import tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import torch
+
+    from numcheck_torch.engine import EngineRun
+    from numcheck_torch.places import Place
+
+__all__ = ["Window"]
+
+
+class Window:
+    """The present step, from the first call of the module to the update.
+
+    Attributes:
+        program: what happened so far.
+        losses: values of what was differentiated into ``.grad``.
+        is_fresh: whether something happened that nobody looked at yet.
+    """
+
+    def __init__(self, fault: Callable[[str], None]) -> None:
+        self.program = Program()
+        self.losses: list[torch.Tensor] = []
+        self.is_fresh = False
+        self._tape = LossTape(self.program, fault)
+        self._buffers = BufferWatch()
+        self._depth = 0
+        self._call: Forward | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing happened yet in this step."""
+        return not self.program.events
+
+    @property
+    def candidates(self) -> list[torch.Tensor]:
+        """What may be the loss where nothing was differentiated: the last scalar."""
+        return self.program.last_scalars
+
+    def enter(self) -> bool:
+        """Count a call of the module; whether it is an outermost one."""
+        self._depth += 1
+        if self._depth > 1:
+            return False
+        self.pause()
+        return True
+
+    def begin(
+        self,
+        model: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        place: Place | None,
+    ) -> None:
+        """Keep what the call about to be made needs to be made again."""
+        before = self._buffers.before(model)
+        self._call = Forward.of(model, args, kwargs, before, place)
+
+    def leave(self, model: torch.nn.Module, out: object) -> bool:
+        """Write the call down when it is over; whether it can be trained on."""
+        if self._depth == 0:
+            return False
+        self._depth -= 1
+        if self._depth > 0 or self._call is None:
+            return False
+        call, self._call = self._call, None
+        returned = list(tensors(out))
+        if not any(t.requires_grad for t in returned):
+            return False
+        call.buffers = self._buffers.after(model, call.buffers)
+        call.outputs = tuple(self.program.made(t) for t in returned)
+        self.program.append(call)
+        self.is_fresh = True
+        modes.insert(self._tape)
+        return True
+
+    def differentiated(self, run: EngineRun, result: tuple[Any, ...]) -> None:
+        """Write down a run of the engine that was not about something else."""
+        if not any(self.program.slot(r) is not None for r in run.roots):
+            return
+        event = self._gradient(run, result)
+        self.program.append(event)
+        if run.accumulates:
+            self.losses.extend(event.values)
+            self.is_fresh = True
+        if run.creates or run.retains or not run.accumulates:
+            modes.insert(self._tape)
+
+    def pause(self) -> None:
+        """Take the tape off the stack: what runs now is not the loss."""
+        modes.remove(self._tape)
+
+    def forget(self) -> None:
+        """Let go of everything kept of the step, and begin the next."""
+        self.pause()
+        self.is_fresh = False
+        self.losses = []
+        self.program = Program()
+        self._tape.program = self.program
+
+    def _gradient(self, run: EngineRun, result: tuple[Any, ...]) -> Gradient:
+        program = self.program
+        return Gradient(
+            roots=tuple(program.used(r) for r in run.roots),
+            seeds=run.seeds,
+            inputs=tuple(program.used(t) for t in run.inputs),
+            retains=run.retains,
+            creates=run.creates,
+            accumulates=run.accumulates,
+            outputs=tuple(None if g is None else program.made(g) for g in result),
+            values=tuple(r.detach() for r in run.roots),
+        )
