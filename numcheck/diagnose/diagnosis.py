@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.causes import why
@@ -14,6 +15,7 @@ from numcheck.diagnose.provenance import Origin, trace_back
 from numcheck.diagnose.rules import what_broke
 from numcheck.diagnose.scene import Scene
 from numcheck.diagnose.silent import departed
+from numcheck.diagnose.silent.smothered import smothered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +51,17 @@ def diagnose(incident: Incident) -> tuple[Finding, ...]:
     if not found and incident.departures is not None:
         lost = departed(provenance, incident.departures, searches_scale=searches)
         found = [_of_departed(incident, provenance, d) for d in lost[:_MOST_FINDINGS]]
+    if not found:
+        wiped = [Scene(incident, provenance, o) for o in smothered(provenance)]
+        found = [_of_smothered(scene) for scene in wiped[:_MOST_FINDINGS]]
     return tuple(found)
+
+
+def _of_smothered(scene: Scene) -> Finding:
+    finding = _of_origin(scene)
+    seen = Evidence("smothered", {"gradients": len(finding.harm)})
+    evidence = (*finding.evidence, seen)
+    return dataclasses.replace(finding, severity="warning", evidence=evidence)
 
 
 def _of_origin(scene: Scene) -> Finding:

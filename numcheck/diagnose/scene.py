@@ -144,7 +144,8 @@ class Scene:
     def denominator(self) -> Operand:
         """What a division or reciprocal divides by; unknown for other operators."""
         if self.site.family == "div":
-            return self.operand(1)
+            # addcdiv(a, b, c) is a + b / c.
+            return self.operand(2 if "addcdiv" in self.site.op else 1)
         if self.site.family in ("reciprocal", "rsqrt"):
             return self.operand(0)
         return Operand()

@@ -52,7 +52,8 @@ def layers_before(view: StepView, origin: Site) -> Ladder:
     for site in view.trace.sites[: origin.index + 1]:
         upstream = max((v for p in site.parents if (v := last.get(p)) is not None),
                        default=None)  # fmt: skip
-        if site.family in _PRODUCTS and site.kind == "operator":
+        is_rung = site.phase == origin.phase and site.family in _PRODUCTS
+        if is_rung and site.kind == "operator":
             previous[site.index] = upstream
             last[site.index] = site.index
         else:

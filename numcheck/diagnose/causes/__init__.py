@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.causes.base import CauseRule, Explanation
+from numcheck.diagnose.causes.cancellation import Cancellation
 from numcheck.diagnose.causes.damaged_batch import DamagedBatch
 from numcheck.diagnose.causes.damaged_state import DamagedState
 from numcheck.diagnose.causes.drift import Drift, MomentumTooLarge
@@ -15,8 +16,10 @@ from numcheck.diagnose.causes.initial_scale import InitialScale
 from numcheck.diagnose.causes.integer_wrap import IntegerWrap
 from numcheck.diagnose.causes.label_range import LabelRange
 from numcheck.diagnose.causes.loss_scale import LossScale
+from numcheck.diagnose.causes.outlier_rows import OutlierRows
 from numcheck.diagnose.causes.recurrence import Recurrence
 from numcheck.diagnose.causes.unguarded import Unguarded
+from numcheck.diagnose.causes.unnormalised import Unnormalised
 from numcheck.diagnose.causes.vanished_epsilon import VanishedEpsilon
 from numcheck.diagnose.causes.zero_initialised import ZeroInitialised
 
@@ -35,12 +38,15 @@ CAUSES: tuple[CauseRule, ...] = (
     LossScale(),
     RoundedToEdge(),
     FormatRange(),
+    Cancellation(),
     EmptyGroup(),
     ZeroInitialised(),
     MomentumTooLarge(),
     Drift(),
     Recurrence(),
+    OutlierRows(),
     InitialScale(),
+    Unnormalised(),
     Unguarded(),
 )
 """Asked from first to last: what was measured before what is inferred. The last always

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
 
-__all__ = ["Drift", "MomentumTooLarge"]
+__all__ = ["Drift", "MomentumTooLarge", "ran_away"]
 
+_EXPLODED = 1e3
 _GROWN = 10.0  # times its ordinary value: a loss or gradient norm on its way out
 
 
@@ -64,6 +65,13 @@ class Drift:
         advice = ("smaller_learning_rate", "clip_gradients", "warm_up")
         certainty: Certainty = "certain" if went == "healthy" and grown else "likely"
         return explain(self.id, "dynamics", certainty, *seen, advice=advice)
+
+
+def ran_away(scene: Scene) -> bool:
+    """Whether the training was exploding anyway, so that range only gives a respite."""
+    if scene.incident.went("initial_parameters") != "healthy":
+        return False
+    return any(g.factor >= _EXPLODED for g in _growths(scene))
 
 
 def _growths(scene: Scene) -> list[Growth]:

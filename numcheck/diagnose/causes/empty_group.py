@@ -26,7 +26,7 @@ class EmptyGroup:
         if broke.id == "N308":
             advice = ("count_at_least_one", "drop_empty_batches")
             return explain(self.id, "data", "likely", advice=advice)
-        if broke.id not in ("N303", "N304") or scene.site.phase == "optimizer":
+        if broke.id not in ("N303", "N304") or scene.site.phase != "forward":
             return None
         behind = scene.ancestry_of(scene.denominator)
         if behind is None or not behind.is_from_batch:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.causes.base import EDGES, OVERFLOWS, explain
+from numcheck.diagnose.causes.drift import ran_away
 from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.load import is_low_precision
 
@@ -41,7 +42,7 @@ class FormatRange:
     def explain(self, scene: Scene, broke: Match) -> Explanation | None:
         """Answer for every failure that the step in float32 does not have."""
         went = scene.incident.went("float32")
-        if went == "healthy":
+        if went == "healthy" and not ran_away(scene):
             advice = ("float32_here", "bfloat16", "rescale")
             return explain(self.id, "precision", "certain", advice=advice)
         if went is None and broke.id in OVERFLOWS and is_low_precision(scene.site):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from numcheck.diagnose.causes.base import OVERFLOWS, explain
 from numcheck.diagnose.finding import Evidence
+from numcheck.diagnose.gain import largest_gain
 from numcheck.diagnose.series import layers_before
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["InitialScale"]
 
+_GAIN = 8.0  # He and Xavier give 1 to 1.5
 _RUNGS = 4
 _FACTOR = 2.0
 _RISING = 0.75
@@ -33,13 +35,26 @@ class InitialScale:
             return None
         if scene.incident.step > 0 and initial is None:
             return None
-        ladder = layers_before(scene.provenance.view, scene.site)
-        if len(ladder.amaxes) < _RUNGS or ladder.rising < _RISING:
+        seen = _growth(scene) or _amplification(scene)
+        if seen is None:
             return None
-        if ladder.factor < _FACTOR:
-            return None
-        seen = Evidence(
-            "grows_by_layer", {"factor": ladder.factor, "layers": len(ladder.amaxes)}
-        )
         advice = ("standard_initialisation", "add_normalisation")
         return explain(self.id, "dynamics", "likely", seen, advice=advice)
+
+
+def _growth(scene: Scene) -> Evidence | None:
+    """Return how the products grow along the way, where they do."""
+    ladder = layers_before(scene.provenance.view, scene.site)
+    if len(ladder.amaxes) < _RUNGS or ladder.rising < _RISING:
+        return None
+    if ladder.factor < _FACTOR:
+        return None
+    fields = {"factor": ladder.factor, "layers": len(ladder.amaxes)}
+    return Evidence("grows_by_layer", fields)
+
+
+def _amplification(scene: Scene) -> Evidence | None:
+    """Return the gain of the largest weights, where it is out of scale."""
+    products = scene.ancestry.operators(("matmul", "conv"))
+    gain = largest_gain(scene.provenance.view, products)
+    return Evidence("weight_gain", {"gain": gain}) if gain >= _GAIN else None

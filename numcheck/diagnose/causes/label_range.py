@@ -23,6 +23,9 @@ class LabelRange:
 
     def explain(self, scene: Scene, broke: Match) -> Explanation | None:
         """Answer for gathers that found nothing at an index."""
+        if broke.id == "N314":
+            fix = ("label_fits_input",)
+            return explain("N057", "data", "likely", advice=fix)
         if broke.id != "N006":
             return None
         certainty: Certainty = (

@@ -34,7 +34,7 @@ class BadSource:
         if scene.origin.kind != "source":
             return None
         summary = scene.summary
-        seen = () if summary is None else (_counts(summary),)
+        seen = () if summary is None or summary.nan is None else (_counts(summary),)
         return Match(_IDS.get(scene.site.role, "N001"), evidence=seen)
 
 

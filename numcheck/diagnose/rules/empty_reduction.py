@@ -23,11 +23,20 @@ class EmptyReduction:
         if scene.kind != "nan" or scene.origin.kind != "birth":
             return None
         family = scene.site.family
-        if family == "loss" and scene.site.phase != "backward":
+        if family == "loss" and _averages_over_labels(scene):
             return Match(self.id, evidence=measured("operands_finite"))
         if family not in ("mean", "variance") or not _counts_too_few(scene):
             return None
         return Match(self.id, evidence=measured("operands_finite"))
+
+
+def _averages_over_labels(scene: Scene) -> bool:
+    """Whether a loss had no valid label, or no element at all."""
+    if scene.site.phase == "backward":
+        return False
+    first = scene.operand(0).summary
+    is_empty = first is not None and first.n == 0
+    return is_empty or any(word in scene.site.op for word in ("nll", "cross_entropy"))
 
 
 def _counts_too_few(scene: Scene) -> bool:

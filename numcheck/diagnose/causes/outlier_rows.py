@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A few samples of the batch whose values stand far out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numcheck.diagnose.causes.base import EDGES, OVERFLOWS, explain
+from numcheck.diagnose.finding import Evidence
+from numcheck.diagnose.outliers import largest_input
+
+if TYPE_CHECKING:
+    from numcheck.diagnose.causes.base import Explanation
+    from numcheck.diagnose.rules.base import Match
+    from numcheck.diagnose.scene import Scene
+
+__all__ = ["OutlierRows"]
+
+
+class OutlierRows:
+    """A sentinel (1e30), a unit error, a corrupt record: without it all is well."""
+
+    id = "N055"
+
+    def explain(self, scene: Scene, broke: Match) -> Explanation | None:
+        """Answer when few samples carry the failure, and the batch explains it."""
+        if broke.id not in OVERFLOWS | EDGES:
+            return None
+        went = scene.incident.went("rows")
+        if went == "failed":
+            return None
+        sources = scene.ancestry.sources("input", "target")
+        scale = largest_input(scene.provenance.view, sources)
+        far = scale is not None and scale.has_outlier and broke.id in OVERFLOWS
+        alone = scene.ancestry.is_from_batch and scene.site.phase == "forward"
+        if scale is not None and far:
+            seen = Evidence("outlier", {"amax": scale.amax, "rest": scale.rest})
+            advice = ("clip_outliers", "check_preprocessing")
+            return explain(self.id, "data", "likely", seen, advice=advice)
+        if went == "healthy" and alone:
+            advice = ("check_preprocessing", "clamp_argument")
+            return explain(self.id, "data", "likely", advice=advice)
+        return None

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much the weights of a step amplify: their size against their fan-in."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numcheck.record.site import Site
+    from numcheck.record.trace import StepView
+
+__all__ = ["largest_gain"]
+
+
+def largest_gain(view: StepView, products: Iterable[Site]) -> float:
+    """Return the largest root-mean-square gain of a weight that a product reads.
+
+    For weights of root mean square s and fan-in n the gain is s·√n: about one for
+    the usual initialisations (He: √2). 0 where no weight was measured.
+    """
+    return max((_gain(view, site) for site in products), default=0.0)
+
+
+def _gain(view: StepView, product: Site) -> float:
+    found = 0.0
+    for parent in view.parents(product):
+        weight = _weight(view, parent)
+        summary = None if weight is None else view.summary(weight)
+        if weight is None or summary is None or summary.total_sq is None:
+            continue
+        others = [p for p in view.parents(product) if p is not parent and p.shape]
+        shared = [
+            p.shape[-1]
+            for p in others
+            if p.shape[-1] in weight.shape and len(p.shape) > 1
+        ]
+        if shared and len(weight.shape) > 1:
+            rms = math.sqrt(summary.total_sq / max(summary.n, 1))
+            found = max(found, rms * math.sqrt(max(shared)))
+    return found
+
+
+def _weight(view: StepView, site: Site) -> Site | None:
+    """Return the parameter that a site only moves or converts; None for others."""
+    for _ in range(8):
+        if site.kind == "source":
+            return site if site.role == "parameter" else None
+        if site.effect not in ("move", "cast") or len(site.parents) != 1:
+            return None
+        site = view.trace.sites[site.parents[0]]
+    return None

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the batch is out of scale: single values far out, or all of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+from numcheck.diagnose.health import is_floating
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numcheck.measure.summary import Summary
+    from numcheck.record.site import Site
+    from numcheck.record.trace import StepView
+
+__all__ = ["Scale", "largest_input"]
+
+_FAR = 1e3
+"""Times the root mean square of the other elements. A heavy-tailed feature reaches
+tens; sentinels and unit errors reach thousands."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scale:
+    """How large an input is.
+
+    Attributes:
+        site: the input.
+        amax: its largest magnitude.
+        rest: root mean square of its elements without the largest one.
+    """
+
+    site: Site
+    amax: float
+    rest: float
+
+    @property
+    def has_outlier(self) -> bool:
+        """Whether its largest element stands far out from all others."""
+        return self.amax > _FAR * max(self.rest, math.ulp(0.0))
+
+
+def largest_input(view: StepView, sources: Iterable[Site]) -> Scale | None:
+    """Return the floating-point source with the largest magnitude; None without one."""
+    found = [
+        Scale(site, summary.amax, _without_largest(summary, summary.amax))
+        for site in sources
+        if is_floating(site.dtype)
+        if (summary := view.summary(site)) is not None and summary.amax
+    ]
+    return max(found, key=lambda s: s.amax, default=None)
+
+
+def _without_largest(summary: Summary, amax: float) -> float:
+    """Return the root mean square of all finite elements but the largest.
+
+    Unknown sums count as no outlier: the answer is then the largest itself.
+    """
+    if summary.total_sq is None or summary.n < 2:
+        return amax
+    square = amax * amax
+    if not math.isfinite(square) or not math.isfinite(summary.total_sq):
+        return _from_exponents(summary, amax)
+    left = max(0.0, summary.total_sq - square)
+    # What is left of a sum that the largest square dominates is rounding noise.
+    if left <= summary.total_sq * 2.0**-40:
+        return amax if summary.exponents is None else _from_exponents(summary, amax)
+    return math.sqrt(left / (summary.n - 1))
+
+
+def _from_exponents(summary: Summary, amax: float) -> float:
+    """Return an upper bound on the magnitude of most other elements."""
+    if not summary.exponents:
+        return amax
+    top = max(summary.exponents)
+    below = [e for e in summary.exponents if e < top]
+    return math.ldexp(1.0, max(below) + 1) if below else amax
