@@ -61,7 +61,10 @@ def _of_smothered(scene: Scene) -> Finding:
     finding = _of_origin(scene)
     seen = Evidence("smothered", {"gradients": len(finding.harm)})
     evidence = (*finding.evidence, seen)
-    return dataclasses.replace(finding, severity="warning", evidence=evidence)
+    others = tuple(m for m in finding.masked if m.index != finding.site.index)
+    return dataclasses.replace(
+        finding, severity="warning", evidence=evidence, masked=others
+    )
 
 
 def _of_origin(scene: Scene) -> Finding:
