@@ -258,7 +258,7 @@ class Monitor:
     def _card(self, findings: Iterable[Finding]) -> str:
         from numcheck.report import card
 
-        return "\n".join(card(f) for f in findings)
+        return "\n".join(card(f, colour=False) for f in findings)
 
 
 def _open_run(options: Options, rank: int, meta: dict[str, object]) -> RunWriter | None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numcheck.measure.summary import Summary
 
 __all__ = ["INF_CODE", "NAN_CODE", "STOPS", "UNMEASURED_CODE", "ZERO_CODE"]
-__all__ += ["code_of", "colour_of_code"]
+__all__ += ["code_of", "code_of_bits", "colour_of_code"]
 
 # Bits of headroom and the colour there; in between it is interpolated. Red is at most
 # what one more doubling overflows, blue is safe; readable with red-green blindness.
@@ -56,10 +56,11 @@ def code_of(summary: Summary | None, dtype: str) -> int:
         return NAN_CODE
     if summary.has_inf:
         return INF_CODE
-    return _code_of_bits(headroom_bits(summary, dtype))
+    return code_of_bits(headroom_bits(summary, dtype))
 
 
-def _code_of_bits(bits: float | None) -> int:
+def code_of_bits(bits: float | None) -> int:
+    """Return the cell for bits of headroom, a quarter of a bit rounded down."""
     if bits is None:
         return UNMEASURED_CODE
     if math.isinf(bits):

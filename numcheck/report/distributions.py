@@ -45,13 +45,19 @@ def distributions(trace: Trace, findings: Iterable[Finding]) -> dict[int, Any]:
     A measurement with an exponent histogram is preferred to one without.
     """
     failing = {(f.step, f.rank) for f in findings}
-    chosen: dict[int, tuple[tuple[bool, bool, int], Summary]] = {}
-    for key, summaries in trace.summaries.items():
-        for index, summary in summaries.items():
-            rank = (summary.exponents is not None, key in failing, key[0])
-            if index not in chosen or rank > chosen[index][0]:
-                chosen[index] = (rank, summary)
-    return {i: _row(rank[-1], s) for i, (rank, s) in sorted(chosen.items())}
+    latest = sorted(
+        trace.summaries, key=lambda key: (key in failing, key[0]), reverse=True
+    )
+    chosen: dict[int, tuple[int, Summary]] = {}
+    settled: set[int] = set()
+    for key in latest:
+        for index, summary in trace.summaries[key].items():
+            if summary.exponents is not None and index not in settled:
+                settled.add(index)
+                chosen[index] = key[0], summary
+            elif index not in chosen:
+                chosen[index] = key[0], summary
+    return {i: _row(*measured) for i, measured in sorted(chosen.items())}
 
 
 def _row(step: int, summary: Summary) -> dict[str, Any]:

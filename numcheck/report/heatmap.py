@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Final
 
-from numcheck.report.colour import UNMEASURED_CODE, code_of
+from numcheck.report.colour import UNMEASURED_CODE, code_of, code_of_bits
+from numcheck.report.figures import format_max
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numcheck.measure.summary import Summary
     from numcheck.record.trace import Trace
 
 __all__ = ["Heatmap", "heatmap"]
@@ -62,13 +65,14 @@ def heatmap(
     column_of = {step: i // wide for i, step in enumerate(steps)}
     cells = np.full((len(rows), -(-len(steps) // wide)), UNMEASURED_CODE, np.int8)
     row_of = {site: row for row, site in enumerate(rows)}
-    dtypes = [site.dtype for site in trace.sites]
+    coders = [_Coder(site.dtype) for site in trace.sites]
     for done, ((step, _), summaries) in enumerate(trace.summaries.items(), 1):
-        known = [(row_of[i], i, s) for i, s in summaries.items() if i in row_of]
-        at = np.array([row for row, _, _ in known], np.intp)
-        codes = np.array([code_of(s, dtypes[i]) for _, i, s in known], np.int8)
+        known = [
+            (row_of[i], coders[i].code(s)) for i, s in summaries.items() if i in row_of
+        ]
+        at, codes = np.array(known, np.int32).reshape(-1, 2).T
         column = cells[:, column_of[step]]
-        column[at] = np.minimum(column[at], codes)
+        column[at] = np.minimum(column[at], codes.astype(np.int8))
         if progress is not None:
             progress(done, len(trace.summaries))
     return Heatmap(
@@ -78,6 +82,29 @@ def heatmap(
         base64.b64encode(cells.tobytes()).decode("ascii"),
         len(measured) - len(rows),
     )
+
+
+class _Coder:
+    """`code_of` for one dtype, quick for what is finite: millions of cells are."""
+
+    __slots__ = ("_dtype", "_log2_max")
+
+    def __init__(self, dtype: str) -> None:
+        self._dtype = dtype
+        largest = format_max(dtype)
+        self._log2_max = None if largest is None else math.log2(largest)
+
+    def code(self, summary: Summary) -> int:
+        """Return the cell for what a site of that dtype held."""
+        if (
+            self._log2_max is None
+            or not summary.amax
+            or summary.nan != 0
+            or summary.pos_inf != 0
+            or summary.neg_inf != 0
+        ):
+            return code_of(summary, self._dtype)
+        return code_of_bits(self._log2_max - math.log2(summary.amax))
 
 
 def _worth_a_row(trace: Trace, measured: Sequence[int]) -> Sequence[int]:

@@ -20,7 +20,7 @@ from numcheck.report.naming import location
 from numcheck.report.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from numcheck.record.site import Site
     from numcheck.report.content import Content
@@ -36,18 +36,28 @@ class Places:
 
     def __init__(self, sites: Sequence[Site]) -> None:
         self._sites = sites
-        self._first: dict[tuple[str, ...], int] = {}
+        self._first: dict[Hashable, int] = {}
         for site in sites:
-            self._first.setdefault((site.scope, site.op, site.phase), site.index)
+            self._first.setdefault(_place(site), site.index)
 
     def index(self, site: Site) -> int:
         """Return the index in the trace; -1 where it does not stand there."""
-        place = (site.scope, site.op, site.phase)
-        if site.index < len(self._sites):
-            same = self._sites[site.index]
-            if (same.scope, same.op, same.phase) == place:
-                return site.index
+        place = _place(site)
+        if site.index < len(self._sites) and _place(self._sites[site.index]) == place:
+            return site.index
         return self._first.get(place, -1)
+
+
+def _place(site: Site) -> Hashable:
+    return (
+        site.scope,
+        site.op,
+        site.phase,
+        site.output,
+        site.dtype,
+        site.source,
+        site.iteration,
+    )
 
 
 def page_data(

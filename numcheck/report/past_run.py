@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from numcheck.diagnose import diagnose
 from numcheck.diagnose.incident_json import incident_from_json
+from numcheck.record.history import TraceHistory
 from numcheck.record.run_folder import open_run
 from numcheck.report.content import Content
-from numcheck.report.joining import joined_traces
 
 if TYPE_CHECKING:
     import os
@@ -38,12 +38,13 @@ def content_of_run(folder: str | os.PathLike[str]) -> Content:
     first = incidents[0] if incidents else None
     # The replays of failing steps know every operator; the run's own trace may know
     # only what the step handed back.
-    trace = run.trace
-    for incident in incidents:
-        trace = joined_traces(trace, incident.trace)
+    history = TraceHistory()
+    for trace in (run.trace, *(incident.trace for incident in incidents)):
+        history.add(trace)
+    trace = history.trace or run.trace
     return Content(
         counted(findings),
-        dataclasses.replace(trace, events=()),
+        dataclasses.replace(trace, meta=run.trace.meta),
         run.trace.events,
         {} if first is None else first.settings,
         () if first is None else tuple(first.experiments.values()),

@@ -34,6 +34,7 @@ def write_report(
     experiments: Iterable[Experiment] = (),
     notes: Iterable[Evidence] = (),
     departures: Mapping[int, float] | None = None,
+    colour: bool | None = False,
 ) -> str:
     """Return the terminal report; with a path, write a file as well.
 
@@ -47,6 +48,8 @@ def write_report(
         experiments: what running the failing step again showed.
         notes: what could not be watched or done.
         departures: relative L2 error of each site's value against its float32 shadow.
+        colour: with ANSI colours, or None: on a terminal. Not by default, since the
+            text may go anywhere.
 
     Raises:
         ArgumentError: the path has another ending; nothing is written.
@@ -70,7 +73,7 @@ def write_report(
     )
     if target is not None:
         write_file(content, target, lang)
-    return terminal_report(content, lang)
+    return terminal_report(content, lang, colour=colour)
 
 
 def check_ending(path: str | os.PathLike[str]) -> Path:
