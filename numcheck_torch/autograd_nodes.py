@@ -26,7 +26,7 @@ __all__ = ["ForwardIndex", "autograd_phase", "is_engine", "is_in_engine"]
 
 current_task: Final = torch._C._current_graph_task_id
 current_node: Final[Any] = torch._C._current_autograd_node
-_next_number: Final = torch.autograd._get_sequence_nr
+_next_number: Final = torch._C._autograd._get_sequence_nr
 # Nodes that no forward operator made (gradient accumulation) carry the largest number.
 _NO_NUMBER: Final = 1 << 63
 

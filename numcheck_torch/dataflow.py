@@ -105,7 +105,7 @@ class Memory:
 
 def _key(tensor: torch.Tensor) -> int:
     try:
-        return tensor.untyped_storage()._cdata
+        return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):
         return id(tensor)  # sparse and other tensors without a storage
 

@@ -40,7 +40,11 @@ class Net(nn.Module):
 def seeded() -> tuple[Net, torch.optim.Optimizer, torch.Tensor]:
     torch.manual_seed(0)
     net = Net()
-    return net, torch.optim.AdamW(net.parameters(), lr=0.1), torch.randn(16, 4)
+    return (
+        net,
+        torch.optim.AdamW(net.parameters(), 0.1, foreach=True),
+        torch.randn(16, 4),
+    )
 
 
 def one_step(
@@ -377,7 +381,7 @@ def test_a_users_own_mode_does_not_see_what_the_recorder_runs() -> None:
 def test_a_failure_inside_the_recorder_leaves_the_program_running() -> None:
     builder = TraceBuilder(0)
     recorder = Recorder(builder)
-    recorder._memory = None  # type: ignore[assignment]
+    recorder._log.memory = None  # type: ignore[assignment]
     with recorder:
         y = torch.ones(2) + 1
     assert y.tolist() == [2.0, 2.0]
