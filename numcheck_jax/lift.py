@@ -7,15 +7,15 @@ the dtypes it is given and do something else.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from numcheck_jax.interpreter.cell import Cell, Frame
 from numcheck_jax.interpreter.lifting import Lifting, Target, dtype_of
 from numcheck_jax.interpreter.loop import interpret_closed
-from numcheck_jax.interpreter.table import CONCRETE
-from numcheck_jax.interpreter.tape import Tape
+from numcheck_jax.interpreter.staged import StagedTape
+from numcheck_jax.interpreter.table import STAGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,14 +47,26 @@ def lift(closed: ClosedJaxpr, to: Target) -> Callable[..., list[Any]]:
     return lifted
 
 
-class LiftedTape(Tape):
-    """Computes every value in its lifted dtype and notes nothing."""
+class LiftedTape(StagedTape):
+    """Computes every value in its lifted dtype and measures nothing."""
 
-    def __init__(self, lifting: Lifting) -> None:
-        """Evaluate with `lifting`."""
-        super().__init__(CONCRETE)
-        self.target = lifting
+    def __init__(self, target: Lifting) -> None:
+        """Evaluate with the dtypes of `target`."""
+        super().__init__(
+            STAGED, policy=lambda _eqn: False, measure="lean", elements=False
+        )
+        self.target = target
         self.default = self._bind
+
+    def child(self) -> Self:
+        """Return a tape of the same kind."""
+        return type(self)(self.target)
+
+    def decide(self, closed: ClosedJaxpr, values: Sequence[Any]) -> Any:
+        """Return what a loop's condition says of lifted values."""
+        return interpret_closed(self, closed, [Cell(v) for v in values], Frame())[
+            0
+        ].value
 
     def literal(self, atom: Literal) -> Cell:
         """Return a constant of the program in its lifted dtype."""
@@ -67,12 +79,8 @@ class LiftedTape(Tape):
         """Return an array the program closes over in its lifted dtype."""
         return Cell(self.target.value(value))
 
-    def derived(self, *args: Any, **kwargs: Any) -> Cell:
-        """Pass on a value that a loop moves."""
-        return Cell(args[3])
-
     def _bind(
-        self, tape: Tape, eqn: JaxprEqn, operands: Sequence[Cell], frame: Frame
+        self, tape: StagedTape, eqn: JaxprEqn, operands: Sequence[Cell], frame: Frame
     ) -> list[Cell]:
         values = self.target.bind(eqn, [c.value for c in operands])
         return [Cell(v) for v in values]

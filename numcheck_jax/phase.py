@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from numcheck_jax.statistics import is_float
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -86,5 +88,5 @@ def _transposed(graph: Graph) -> list[int]:
 
 
 def _is_scalar_float(node: Node) -> bool:
-    site = node.site
-    return site is not None and site.shape == () and "float" in site.dtype
+    dtype = getattr(node.aval, "dtype", None)
+    return dtype is not None and node.aval.shape == () and is_float(dtype)

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from numcheck_jax.interpreter.cell import Cell, Frame
+from numcheck_jax.interpreter.cell import Frame
+from numcheck_jax.interpreter.concrete import ConcreteTape, NonFiniteFoundError
 from numcheck_jax.interpreter.lifting import Lifting
 from numcheck_jax.interpreter.loop import interpret
 from numcheck_jax.interpreter.table import CONCRETE
-from numcheck_jax.interpreter.tape import NonFiniteFoundError, Tape
-from numcheck_jax.phase import guess_losses, phases
+from numcheck_jax.listing import listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numcheck.record.site import Site
     from numcheck.record.trace import TraceBuilder
-    from numcheck_jax.interpreter.graph import Graph
+    from numcheck_jax.interpreter.cell import Cell
 
 __all__ = ["Recording", "record"]
 
@@ -64,46 +64,23 @@ def record(
         early_stop: stop after the first non-finite value born of finite ones.
     """
     lifting = Lifting(shadow) if shadow is not None else None
-    tape = Tape(CONCRETE, lifting=lifting, early_stop=early_stop)
+    tape = ConcreteTape(CONCRETE, lifting, early_stop=early_stop)
     cells = [
         tape.source(value, site) for value, site in zip(args, in_sites, strict=True)
     ]
     consts = [tape.constant(value) for value in closed.consts]
     outs: list[Cell] = []
-    try:
+    with contextlib.suppress(NonFiniteFoundError):
         outs = interpret(tape, closed.jaxpr, consts, cells, Frame())
-    except NonFiniteFoundError:
-        pass
     nodes = [cell.node for cell in outs]
-    losses = _losses(tape.graph, nodes, loss_outputs)
-    indices = _add_sites(tape.graph, losses, builder)
-    departures = {
-        index: node.departure
-        for node, index in zip(tape.graph.nodes, indices, strict=True)
-        if index is not None and node.departure is not None
-    }
-    sites = [None if node is None else indices[node] for node in nodes]
+    listed = listing(
+        tape.graph, nodes, loss_outputs, offset=len(builder.sites), bridges=False
+    )
+    departures = {}
+    for site, index in zip(listed.sites, listed.nodes, strict=True):
+        node = tape.graph.nodes[index]
+        builder.add(site, node.summary)
+        if node.departure is not None:
+            departures[site.index] = node.departure
+    sites = [listed.site_of(node) for node in nodes]
     return Recording([cell.value for cell in outs], sites, departures)
-
-
-def _losses(
-    graph: Graph, outputs: Sequence[int | None], known: Sequence[int] | None
-) -> list[int]:
-    if known is None or not outputs:
-        return guess_losses(graph, outputs)
-    return [node for k in known if (node := outputs[k]) is not None]
-
-
-def _add_sites(
-    graph: Graph, losses: Sequence[int], builder: TraceBuilder
-) -> list[int | None]:
-    """Add every node that has a site and return their indices."""
-    indices: list[int | None] = []
-    for node, phase in zip(graph.nodes, phases(graph, losses), strict=True):
-        if node.site is None:
-            indices.append(None)
-            continue
-        parents = tuple(i for p in node.parents if (i := indices[p]) is not None)
-        site = dataclasses.replace(node.site, phase=phase, parents=parents)
-        indices.append(builder.add(site, node.summary))
-    return indices

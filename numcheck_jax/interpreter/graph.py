@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from numcheck_jax.scope import Place
 
@@ -24,6 +24,7 @@ class Node:
     Attributes:
         parents: nodes it was computed from, in operand order.
         place: where the equation that made it stands.
+        aval: type and shape of the value.
         site: what the trace says of it; None for values it does not list (flags,
             keys). Its index and parents are set when the trace is built.
         summary: what it held.
@@ -31,15 +32,21 @@ class Node:
         late: nodes it depends on that come later in the list: the carry of a loop
             whose iterations were merged.
         is_dropped: whether the program throws it away.
+        is_through: whether it only stands for its parent, like a loop's operand
+            inside the loop.
+        is_live: whether it depends on an input of the program.
     """
 
     parents: tuple[int, ...] = ()
     place: Place = dataclasses.field(default_factory=Place)
+    aval: Any = None
     site: Site | None = None
     summary: Summary | None = None
     departure: float | None = None
     late: tuple[int, ...] = ()
     is_dropped: bool = False
+    is_through: bool = False
+    is_live: bool = True
 
     @property
     def is_bad(self) -> bool:

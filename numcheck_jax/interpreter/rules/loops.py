@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -58,11 +57,10 @@ def while_loop(
     asked = [c.value for c in operands[:tests]]
     consts = operands[tests : tests + fixed]
     carry = list(operands[tests + fixed :])
-    condition = p["cond_jaxpr"]
     i = 0
     while True:
         values = [c.value for c in carry]
-        go = jax.core.eval_jaxpr(condition.jaxpr, condition.consts, *asked, *values)[0]
+        go = tape.decide(p["cond_jaxpr"], [*asked, *values])
         if not jnp.any(go):
             return carry
         inner = dataclasses.replace(frame, iteration=(*frame.iteration, i))

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program with measurements compiled in, for use at every step."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numcheck_jax.families import effect_of
+from numcheck_jax.interpreter.cell import Frame
+from numcheck_jax.interpreter.loop import interpret
+from numcheck_jax.interpreter.rows import NEVER
+from numcheck_jax.interpreter.staged import StagedTape
+from numcheck_jax.interpreter.table import STAGED
+from numcheck_jax.listing import listing
+from numcheck_jax.statistics import decode, is_float
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from jax.extend.core import ClosedJaxpr, JaxprEqn
+
+    from numcheck.measure.summary import Summary
+    from numcheck.record.site import Site
+    from numcheck_jax.statistics import Measure
+
+__all__ = ["CompiledTrace", "Policy", "compiled_trace"]
+
+Policy = Literal["anchors", "risky", "all"]
+"""``anchors``: matmuls and convolutions. ``risky``: everything that can make a
+non-finite value of finite ones. ``all``: every float."""
+
+_ANCHORS: Final = frozenset(
+    ("conv_general_dilated", "dot_general", "ragged_dot_general", "scaled_dot")
+)
+_BOUNDED: Final = frozenset(
+    ("cos", "erf", "erfc", "is_finite", "logistic", "sin", "sign", "tanh")
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CompiledTrace:
+    """A program that also gives the statistics of its own values.
+
+    Attributes:
+        function: takes the program's flat arguments and returns its flat outputs and
+            uint32[n, columns], one row for each site; to be jitted by the caller.
+        sites: what was measured, parents before children.
+        rows: for each row the site it belongs to.
+        constants: what the sites hold that are the same at every step.
+        outputs: for each output the site whose value it is, or nearest to it.
+        measure: which columns the rows have.
+    """
+
+    function: Callable[..., tuple[list[Any], jax.Array]]
+    sites: tuple[Site, ...]
+    rows: tuple[int, ...]
+    constants: Mapping[int, Summary]
+    outputs: tuple[int | None, ...]
+    measure: Measure
+
+    def summaries(self, rows: Any) -> dict[int, Summary]:
+        """Return what each site held; sites that were not reached are left out."""
+        found = dict(self.constants)
+        for index, words in zip(self.rows, np.asarray(rows), strict=True):
+            runs, site = int(words[-2]), self.sites[index]
+            if runs:
+                size = int(np.prod(site.shape, dtype=np.int64)) * runs
+                dtype = jnp.dtype(site.dtype)
+                found[index] = decode(words[:-2], dtype, size, self.measure)
+        return found
+
+    def first_iterations(self, rows: Any) -> Mapping[int, int]:
+        """Return, for sites in loops, the first iteration that was not finite."""
+        first = np.asarray(rows)[:, -1]
+        return {
+            index: int(i)
+            for index, i in zip(self.rows, first, strict=True)
+            if i != NEVER
+        }
+
+
+def compiled_trace(
+    closed: ClosedJaxpr,
+    *,
+    in_sites: Sequence[Site] = (),
+    policy: Policy = "anchors",
+    measure: Measure = "lean",
+    loss_outputs: Sequence[int] | None = None,
+) -> CompiledTrace:
+    """Return the program with one row of statistics for every value of the policy.
+
+    Args:
+        closed: the program.
+        in_sites: source sites of its arguments, measured as well when given.
+        policy: which values are measured.
+        measure: which columns a row has.
+        loss_outputs: positions of the losses among the flat outputs.
+    """
+    tape = StagedTape(STAGED, policy=_POLICIES[policy], measure=measure, elements=False)
+    outputs: list[int | None] = []
+
+    def run(*args: Any) -> tuple[list[Any], jax.Array]:
+        if in_sites:
+            pairs = zip(args, in_sites, strict=True)
+            cells = [tape.source(value, site) for value, site in pairs]
+        else:
+            cells = [tape.unnamed(value) for value in args]
+        consts = [tape.constant(value) for value in closed.consts]
+        outs = interpret(tape, closed.jaxpr, consts, cells, Frame())
+        outputs.extend(cell.node for cell in outs)
+        return [cell.value for cell in outs], _packed(tape)
+
+    avals = [v.aval for v in closed.jaxpr.invars]
+    traced = jax.make_jaxpr(run)(*avals)
+
+    def function(*args: Any) -> tuple[list[Any], jax.Array]:
+        *outs, rows = jax.core.eval_jaxpr(traced.jaxpr, traced.consts, *args)
+        return outs, rows
+
+    listed = listing(tape.graph, outputs, loss_outputs, bridges=True)
+    nodes = tape.graph.nodes
+    return CompiledTrace(
+        function,
+        listed.sites,
+        tuple(s for n in tape.measured for s in listed.stands_for[n]),
+        {
+            site.index: summary
+            for site, n in zip(listed.sites, listed.nodes, strict=True)
+            if (summary := nodes[n].summary) is not None
+        },
+        tuple(listed.site_of(node) for node in outputs),
+        measure,
+    )
+
+
+def _is_anchor(eqn: JaxprEqn) -> bool:
+    return eqn.primitive.name in _ANCHORS
+
+
+def _is_float_valued(eqn: JaxprEqn) -> bool:
+    return any(is_float(getattr(v.aval, "dtype", bool)) for v in eqn.outvars)
+
+
+def _is_risky(eqn: JaxprEqn) -> bool:
+    if not _is_float_valued(eqn) or eqn.primitive.name in _BOUNDED:
+        return False
+    effect = effect_of(eqn, reads_arrays=True)
+    if effect != "cast":
+        return effect == "compute"
+    source, target = eqn.invars[0].aval, eqn.outvars[0].aval
+    if not is_float(source.dtype):
+        return True
+    return float(jnp.finfo(target.dtype).max) < float(jnp.finfo(source.dtype).max)
+
+
+_POLICIES: Final[Mapping[Policy, Callable[[JaxprEqn], bool]]] = {
+    "anchors": _is_anchor,
+    "risky": _is_risky,
+    "all": _is_float_valued,
+}
+
+
+def _packed(tape: StagedTape) -> jax.Array:
+    """Return all rows as one array, so that they travel in one transfer."""
+    rows = tape.rows()
+    word = rows.stats.dtype
+    extra = jnp.stack([rows.runs.astype(word), rows.first.astype(word)], axis=1)
+    return jnp.concatenate([rows.stats, extra], axis=1)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statistics of several nodes, as arrays that travel through a compiled program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from numcheck_jax.statistics import empty_rows, merge_rows, width
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import jax
+
+    from numcheck_jax.statistics import Measure
+
+__all__ = [
+    "NEVER",
+    "Rows",
+    "at_iteration",
+    "concatenated",
+    "departure_of",
+    "empty",
+    "empty_like",
+    "merged",
+]
+
+NEVER: Final = np.uint32(0xFFFFFFFF)
+"""Iteration of something that did not happen."""
+
+
+class Rows(NamedTuple):
+    """One entry for each measured node.
+
+    Attributes:
+        stats: uint32[n, columns], see `numcheck_jax.statistics`.
+        runs: uint32[n], how often the node was computed.
+        first: uint32[n], first loop iteration in which it was not finite.
+        departure: float32[n], largest relative error against the shadow; shape [0]
+            without a shadow.
+    """
+
+    stats: jax.Array
+    runs: jax.Array
+    first: jax.Array
+    departure: jax.Array
+
+
+def empty(count: int, measure: Measure, *, shadow: bool) -> Rows:
+    """Return rows of nodes that were never computed, the identity of `merged`."""
+    return Rows(
+        empty_rows(count, measure),
+        jnp.zeros(count, jnp.uint32),
+        jnp.full(count, NEVER),
+        jnp.zeros(count if shadow else 0, jnp.float32),
+    )
+
+
+def merged(a: Rows, b: Rows, measure: Measure) -> Rows:
+    """Return the rows of both runs of the same nodes together."""
+    return Rows(
+        merge_rows(a.stats, b.stats, measure),
+        a.runs + b.runs,
+        lax.min(a.first, b.first),
+        lax.max(a.departure, b.departure),
+    )
+
+
+def concatenated(blocks: Sequence[Rows], measure: Measure, *, shadow: bool) -> Rows:
+    """Return the rows of all blocks, one after another."""
+    if not blocks:
+        return empty(0, measure, shadow=shadow)
+    columns = zip(*blocks, strict=True)
+    return Rows(*(jnp.concatenate(column) for column in columns))
+
+
+def at_iteration(rows: Rows, iteration: Any) -> Rows:
+    """Return the rows of a loop's body as seen from outside: bad since `iteration`."""
+    # Columns 2 to 4 count NaN, +Inf and -Inf.
+    bad = (rows.stats[:, 2:5] != 0).any(axis=1)
+    now = lax.convert_element_type(iteration, jnp.uint32)
+    return rows._replace(first=jnp.where(bad, now, NEVER))
+
+
+def departure_of(value: Any, shadow: Any) -> Any:
+    """Return the relative L2 error as a traced float32; see `concrete.departure`."""
+    v, s = (lax.convert_element_type(x, jnp.float32) for x in (value, shadow))
+    both = jnp.isfinite(v) & jnp.isfinite(s)
+    same = jnp.all(jnp.isfinite(v) == jnp.isfinite(s))
+    v, s = jnp.where(both, v, 0), jnp.where(both, s, 0)
+    # Scaled so that the squares neither overflow nor vanish.
+    scale = lax.max(jnp.max(jnp.abs(s), initial=0), jnp.max(jnp.abs(v), initial=0))
+    scale = jnp.where(scale > 0, scale, 1)
+    error = jnp.sqrt(jnp.sum(jnp.square((v - s) / scale)))
+    size = jnp.sqrt(jnp.sum(jnp.square(s / scale)))
+    ratio = jnp.where(error > 0, error / size, 0)
+    return jnp.where(same, ratio, jnp.inf)
+
+
+def empty_like(shape: Rows) -> Rows:
+    """Return empty rows of the same shapes, varying over the same mesh axes."""
+    columns = shape.stats.shape[1]
+    measure: Measure = "lean" if columns == width("lean") else "full"
+    blank = empty(shape.runs.size, measure, shadow=shape.departure.size > 0)
+    return Rows(*map(_varying, blank, shape))
+
+
+def _varying(x: jax.Array, like: Any) -> jax.Array:
+    axes = tuple(getattr(like, "vma", ()) or ())
+    return lax.pcast(x, axes, to="varying") if axes else x

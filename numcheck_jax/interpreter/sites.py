@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the trace says of an equation's output."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from numcheck.record.site import Site
+from numcheck_jax.families import family_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jax.extend.core import JaxprEqn
+
+    from numcheck.record.site import Effect, Family
+    from numcheck_jax.interpreter.cell import Cell, Frame
+
+    NonFinite = Literal["nan", "+inf", "-inf"]
+
+__all__ = ["derived_site", "equation_site"]
+
+
+def equation_site(
+    eqn: JaxprEqn, output: int, operands: Sequence[Cell], frame: Frame, effect: Effect
+) -> Site:
+    """Return the site of one output of an equation."""
+    aval: Any = eqn.outvars[output].aval
+    literals, detail = _constants(operands)
+    return Site(
+        index=0,
+        op=eqn.primitive.name,
+        phase="forward",
+        effect=effect,
+        output=output,
+        dtype=str(aval.dtype),
+        shape=tuple(aval.shape),
+        scope=frame.place.scope,
+        source=frame.line,
+        literals=literals,
+        iteration=frame.iteration,
+        detail=detail,
+        family=family_of(eqn.primitive.name),
+    )
+
+
+def derived_site(
+    op: str,
+    family: Family,
+    operands: Sequence[Cell],
+    value: Any,
+    frame: Frame,
+    output: int,
+) -> Site:
+    """Return the site of a value that a loop moves: an element, a stack, a lane."""
+    return Site(
+        index=0,
+        op=op,
+        phase="forward",
+        effect="move",
+        output=output,
+        dtype=str(value.dtype),
+        shape=tuple(value.shape),
+        scope=frame.place.scope,
+        source=frame.line,
+        literals=_constants(operands)[0],
+        iteration=frame.iteration,
+        family=family,
+    )
+
+
+def _constants(
+    operands: Sequence[Cell],
+) -> tuple[tuple[NonFinite, ...], tuple[tuple[str, float], ...]]:
+    """Return the non-finite constants among the operands, and the finite ones."""
+    literals: list[NonFinite] = []
+    detail: list[tuple[str, float]] = []
+    for i, cell in enumerate(operands):
+        if cell.node is not None or np.ndim(cell.value):
+            continue
+        try:
+            number = float(cell.value)
+        except (TypeError, ValueError):
+            continue
+        if math.isfinite(number):
+            detail.append((f"operand{i}", number))
+        elif math.isnan(number):
+            literals.append("nan")
+        else:
+            literals.append("+inf" if number > 0 else "-inf")
+    return tuple(literals), tuple(detail)

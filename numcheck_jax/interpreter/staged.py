@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tape of a run that is being compiled: measurements become rows of the program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import jax
+import jax.numpy as jnp
+
+from numcheck_jax.interpreter.cell import Cell
+from numcheck_jax.interpreter.graph import Node
+from numcheck_jax.interpreter.rows import (
+    NEVER,
+    Rows,
+    concatenated,
+    departure_of,
+)
+from numcheck_jax.interpreter.tape import Tape
+from numcheck_jax.statistics import is_measurable, row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from jax.extend.core import JaxprEqn
+
+    from numcheck.record.site import Family
+    from numcheck_jax.interpreter.cell import Frame
+    from numcheck_jax.interpreter.lifting import Lifting
+    from numcheck_jax.interpreter.tape import Rule
+    from numcheck_jax.statistics import Measure
+
+    Policy = Callable[[JaxprEqn], bool]
+
+__all__ = ["StagedTape"]
+
+
+class StagedTape(Tape):
+    """Adds one row to the program for every value that the policy selects."""
+
+    def __init__(
+        self,
+        rules: Mapping[str, Rule],
+        lifting: Lifting | None = None,
+        *,
+        policy: Policy,
+        measure: Measure,
+        elements: bool,
+    ) -> None:
+        """Start an empty tape.
+
+        Args:
+            rules: rule of each primitive that needs one of its own.
+            lifting: how the shadow's dtypes are chosen; None runs without a shadow.
+            policy: which equations are measured.
+            measure: which columns a row has.
+            elements: whether the elements that loops read are measured as well.
+        """
+        super().__init__(rules, lifting)
+        self.policy = policy
+        self.columns = measure
+        self.elements = elements
+        self.measured: list[int] = []
+        self._blocks: list[Rows] = []
+
+    def child(self) -> Self:
+        """Return an empty tape of the same kind, for the body of an equation."""
+        return type(self)(
+            self.rules,
+            self.lifting,
+            policy=self.policy,
+            measure=self.columns,
+            elements=self.elements,
+        )
+
+    @property
+    def has_shadow(self) -> bool:
+        """Whether a lifted program runs beside."""
+        return self.lifting is not None
+
+    def wants(self, eqn: JaxprEqn, output: int) -> bool:
+        """Whether an output gets a row.
+
+        Values that depend on no input are left alone: XLA would fold their
+        reductions at compile time, which takes seconds for each.
+        """
+        index = len(self.graph.nodes) - 1
+        if not self.graph.nodes[index].is_live:
+            return False
+        return is_measurable(eqn.outvars[output].aval) and self.policy(eqn)
+
+    def derived(
+        self,
+        op: str,
+        family: Family,
+        operands: Sequence[Cell],
+        value: Any,
+        frame: Frame,
+        *,
+        output: int = 0,
+        shadow: Any = None,
+    ) -> Cell:
+        """Note a value that a loop itself moves, where such values are measured."""
+        if self.elements:
+            return super().derived(
+                op, family, operands, value, frame, output=output, shadow=shadow
+            )
+        parents = tuple(c.node for c in operands if c.node is not None)
+        node = Node(parents, frame.place, is_through=True)
+        return Cell(value, self.graph.add(node), shadow)
+
+    def measure(self, index: int, value: Any, shadow: Any) -> None:
+        """Add the row of a value to the program."""
+        with jax.named_scope("numcheck"):
+            stats = row(value, self.columns)[None]
+            gap = jnp.zeros(int(self.has_shadow), jnp.float32)
+            if shadow is not None:
+                gap = departure_of(value, shadow)[None]
+        one = jnp.ones(1, jnp.uint32)
+        self.add([index], Rows(stats, one, jnp.full(1, NEVER), gap))
+
+    def add(self, nodes: list[int], rows: Rows) -> None:
+        """Add rows that were made elsewhere, such as in the body of a loop."""
+        self.measured.extend(nodes)
+        self._blocks.append(rows)
+
+    def rows(self) -> Rows:
+        """Return all rows in the order of `measured`."""
+        return concatenated(self._blocks, self.columns, shadow=self.has_shadow)
