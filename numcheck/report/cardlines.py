@@ -20,7 +20,7 @@ from numcheck.report.prose import Prose
 from numcheck.report.styled import GLUE, columns, hanging, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numcheck.diagnose.finding import Fact, Finding
     from numcheck.record.site import SourceLine
@@ -106,7 +106,21 @@ def _facts(prose: Prose, width: int) -> list[Text]:
     names = ("dtype", "amax", "headroom", "inf", "nan")
     header: list[Cell] = [("", ""), ("", "")]
     header += [(prose.say(f"report.column.{name}"), "dim") for name in names]
-    return columns([header, *(_fact_row(prose, fact) for fact in facts)], width)
+    rows = [_fact_row(prose, fact) for fact in facts]
+    table = columns([header, *rows], width)
+    if max(cell_len(line.plain) for line in table) <= width:
+        return table
+    return [line for row in rows for line in _stacked(header, row, width)]
+
+
+def _stacked(header: Sequence[Cell], row: Sequence[Cell], width: int) -> Iterator[Text]:
+    """Yield a fact as a small paragraph, where a table would be too wide."""
+    (label, _), (name, _), *values = row
+    yield from hanging(joined(f"{label} "), "  ", Text(name), width)
+    body = Text()
+    for (column, _), (value, style) in zip(header[2:], values, strict=True):
+        body.append("  " if body else "").append(f"{column}{GLUE}").append(value, style)
+    yield from hanging(joined("    "), "    ", body, width)
 
 
 def _fact_row(prose: Prose, fact: Fact) -> list[Cell]:

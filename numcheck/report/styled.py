@@ -31,9 +31,11 @@ character it cannot come from a printable name."""
 _WIDE: Final = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef"
 # What a line may be broken between: runs of blanks, words, and single Chinese
 # characters with the punctuation that must not start or end a line.
-_ATOM: Final = re.compile(
-    rf"\s+|[（「《]*(?:[^\s{_WIDE}]+|[{_WIDE}])[，。；：、！？）」》]*"
+_PIECE: Final = (
+    rf"[（「《]*(?:[^\s{GLUE}{_WIDE}]+|[{_WIDE}]{{2,4}}(?={GLUE})|[{_WIDE}])"
+    r"[，。；：、！？）」》]*"
 )
+_ATOM: Final = re.compile(rf"\s+|{GLUE}*{_PIECE}(?:{GLUE}+{_PIECE})*{GLUE}*|{GLUE}+")
 
 
 def drawn(lines: Iterable[Text], width: int, *, colour: bool) -> str:
@@ -84,7 +86,7 @@ def _cuts(plain: str, first_room: int, room: int) -> Iterator[tuple[int, int]]:
     """Yield (start, end) of each line of a text."""
     start = end = 0
     left = first_room
-    for at, stop in _atoms(plain, min(first_room, room)):
+    for at, stop in _atoms(plain, room):
         if plain[at] == "\n" or cell_len(plain[start:stop].rstrip()) > left:
             yield start, end
             blank = plain[at:stop].isspace()

@@ -23,7 +23,7 @@ __all__ = ["ENDINGS", "check_ending", "write_file", "write_report"]
 ENDINGS: Final = (".html", ".json", ".sarif")
 
 
-def write_report(
+def write_report(  # noqa: PLR0913 - each is one part of a report
     findings: Iterable[Finding],
     trace: Trace | None,
     *,
