@@ -27,6 +27,19 @@ NonFiniteLiteral = Literal["nan", "+inf", "-inf"]
 _SILENT_NAMESPACES: Final = frozenset(
     {"profiler", "debug_mode_ops", "prim", "record_function"}
 )
+# Kernels that update running statistics in training, which their schemas keep quiet.
+_RUNNING: Final = ("running_mean", "running_var")
+_HIDDEN_WRITES: Final = {
+    name: _RUNNING
+    for name in (
+        "native_batch_norm",
+        "cudnn_batch_norm",
+        "miopen_batch_norm",
+        "batch_norm_update_stats",
+        "batch_norm_gather_stats",
+        "batch_norm_gather_stats_with_counts",
+    )
+}
 # Scalars that stand where a tensor could.
 _OPERANDS: Final = frozenset(
     {
@@ -86,13 +99,22 @@ class Operator:
     ) -> list[torch.Tensor]:
         """Return the tensors it writes to, lists flattened."""
         found: list[torch.Tensor] = []
+        is_training = self._is_training(args, kwargs)
         for position, name in self.written:
+            if name in _RUNNING and not is_training:
+                continue
             value = args[position] if position < len(args) else kwargs.get(name)
             if isinstance(value, torch.Tensor):
                 found.append(value)
             elif isinstance(value, list | tuple):
                 found.extend(v for v in value if isinstance(v, torch.Tensor))
         return found
+
+    def _is_training(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        if "training" not in self.arguments:
+            return True
+        at = self.arguments.index("training")
+        return bool(args[at] if at < len(args) else kwargs.get("training"))
 
     def scalars(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -137,7 +159,8 @@ def describe(overload: OpOverload) -> Operator:
     written = tuple(
         (i, a.name)
         for i, a in enumerate(schema.arguments)
-        if a.alias_info is not None and a.alias_info.is_write
+        if (a.alias_info is not None and a.alias_info.is_write)
+        or a.name in _HIDDEN_WRITES.get(name, ())
     )
     out = {a.name for a in schema.arguments if a.is_out}
     discarded = out | _unread(name, effect, written)

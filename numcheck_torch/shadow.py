@@ -169,7 +169,7 @@ class Shadow:
         if operator.name == "aten.native_dropout.default":
             return _dropped_out(named, outputs)
         if not _may_repeat(operator, named):
-            if not operator.is_random:
+            if operator.family != "random":
                 self._fall_back(operator)
             return None
         try:
@@ -303,7 +303,9 @@ def _may_repeat(operator: Operator, named: dict[str, Any]) -> bool:
     """Whether running the operator again leaves no trace, its random state included."""
     if not operator.name.startswith(_REPEATABLE):
         return False
-    return not operator.is_random or named.get("dropout_p") == 0.0
+    if not operator.is_random:
+        return True
+    return "dropout_p" in operator.arguments and not named.get("dropout_p")
 
 
 def _without_widening(

@@ -232,6 +232,20 @@ def test_a_freed_storage_is_not_mistaken_for_the_one_that_takes_its_place() -> N
     assert chain(builder, out)[-2:] == ["aten.lift_fresh.default", "constant"]
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_running_statistics_are_written_in_training_only(training: bool) -> None:
+    norm = nn.BatchNorm1d(3).train(training)
+    builder = TraceBuilder(0)
+    with Recorder(builder, modules=norm) as recorder:
+        norm(torch.ones(4, 3))
+        assert norm.running_mean is not None
+        kept = recorder.keep(norm.running_mean, "buffer:running_mean", "buffer")
+    recorder.finish()
+    (parent,) = builder.sites[kept].parents
+    assert (builder.sites[parent].kind == "operator") is training
+    assert builder.summaries[kept].high == pytest.approx(0.1 if training else 0.0)
+
+
 def test_gradient_accumulation_adds_to_what_was_there() -> None:
     w = torch.ones(3, requires_grad=True)
     builder = TraceBuilder(0)
