@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from numcheck.errors import DumpError
+from numcheck.record.foreign import read_dump, read_steps
+from numcheck.record.foreign.lenient_json import salvage
+from tests.core.foreign.dumps import SAMPLES, called, step
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _copy(name: str, to: Path) -> Path:
+    shutil.copytree(SAMPLES / name, to / name)
+    (folder,) = (to / name / "step0").iterdir()
+    return folder
+
+
+def test_of_a_dump_cut_off_anywhere_the_whole_calls_are_kept(tmp_path: Path) -> None:
+    folder = _copy("hidden", tmp_path)
+    text = (folder / "dump.json").read_text()
+    names = list(json.loads(text)["data"])
+    kept = set()
+    for cut in range(200, len(text), 150):
+        (folder / "dump.json").write_text(text[:cut])
+        try:
+            (trace,) = read_steps(tmp_path)
+        except DumpError:
+            assert cut < text.index(names[1])
+            continue
+        found = [called(s) for s in trace.sites if s.kind == "operator"]
+        calls = [n for n in names if n in found]
+        kept.add(len(calls))
+        assert trace.meta["notes"]
+    assert len(kept) > 5
+
+
+@pytest.mark.parametrize("cut", range(1, 60))
+def test_what_is_salvaged_is_what_the_whole_text_holds(cut: int) -> None:
+    text = '{"a": NaN, "data": {"x": [1, {"y": -Infinity}], "z": "}"}, "b": 2}'
+    whole = {"data": {"x": [1, {"y": float("-inf")}], "z": "}"}, "b": 2}
+    found = salvage(text[:cut]) or {}
+    for key, value in found.items():
+        if key == "data":
+            assert value.items() <= whole["data"].items()
+        elif key == "b":
+            assert value == 2
+    assert "b" not in found or len(found["data"]) == 2
+
+
+def test_one_damaged_call_does_not_hide_the_others(tmp_path: Path) -> None:
+    folder = _copy("hidden", tmp_path)
+    dump = json.loads((folder / "dump.json").read_text())
+    dump["data"]["Tensor.sum.0.forward"] = {"output": [{"dtype": 3, "shape": "?"}]}
+    dump["data"]["What.is.this"] = {}
+    (folder / "dump.json").write_text(json.dumps(dump))
+    (trace,) = read_steps(tmp_path)
+    assert "Torch.softmax" in {s.op for s in trace.sites}
+    assert sum("left out" in note for note in trace.meta["notes"]) == 2
+
+
+def test_without_stack_and_construct_the_flow_is_still_there(tmp_path: Path) -> None:
+    folder = _copy("root", tmp_path)
+    (folder / "stack.json").unlink()
+    (folder / "construct.json").unlink()
+    (trace,) = read_steps(tmp_path)
+    assert all(s.source is None for s in trace.sites)
+    ops = [s.op for s in trace.sites if s.kind == "operator" and s.phase == "forward"]
+    assert "Torch.sqrt" in ops
+
+
+def test_a_step_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> None:
+    shutil.copytree(SAMPLES / "functions", tmp_path / "f")
+    (tmp_path / "f/step0/proc4711/dump.json").write_text("{")
+    (trace,) = read_steps(tmp_path / "f")
+    assert list(trace.summaries) == [(1, 0)]
+    assert any("no call" in note for note in trace.meta["notes"])
+
+
+def test_a_folder_without_a_dump_is_an_error_that_says_what_was_expected(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(DumpError, match=r"dump\.json"):
+        read_dump(tmp_path)
+    with pytest.raises(DumpError, match="does not exist"):
+        read_dump(tmp_path / "nowhere")
+
+
+def test_steps_and_ranks_come_together_in_one_trace() -> None:
+    whole = read_dump(SAMPLES / "ranks")
+    assert (whole.steps, whole.ranks) == ((0, 1), (0, 1))
+    alone = step("ranks", 1, rank=1)
+    for site in alone.sites:
+        same = [s.index for s in whole.sites if called(s) == called(site)]
+        assert any(
+            whole.at(1, 1).summary(i) == alone.at(1, 1).summary(site) for i in same
+        )
