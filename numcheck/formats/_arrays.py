@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["CHUNK", "as_array", "chunks", "codes_of", "format_of"]
 
 # Elements per piece: every temporary of one piece stays in the second-level cache.
-CHUNK: Final = 1 << 15
+CHUNK: Final = 1 << 16
 
 
 def as_array(x: object, what: str = "array") -> NDArray[Any]:

@@ -45,6 +45,13 @@ class Layout:
     tiled: bool
     scales_shape: tuple[int, ...]
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether whole blocks follow one another in a contiguous array."""
+        return (
+            not self.tiled and self.shape[2] == 1 and not self.shape[1] % self.block[1]
+        )
+
     def pieces(self, limit: int = CHUNK) -> Iterator[Index]:
         """Yield indices of whole blocks with about `limit` elements each."""
         return self._tile_pieces(limit) if self.tiled else self._row_pieces(limit)

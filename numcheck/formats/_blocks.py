@@ -11,8 +11,10 @@ import numpy as np
 
 from numcheck.formats._arrays import as_array, chunks
 from numcheck.formats._block_layout import layout_for
+from numcheck.formats._fast_blocks import PIECE, PowerOfTwoBlocks, can_share_powers
 from numcheck.formats._modes import checked, modes_for
 from numcheck.formats._rounders import round_once
+from numcheck.formats._scalar import checked_out
 from numcheck.formats._scales import block_scales, tensor_scale
 
 if TYPE_CHECKING:
@@ -21,9 +23,10 @@ if TYPE_CHECKING:
     from numcheck.formats._block_format import BlockFormat
     from numcheck.formats._block_layout import Layout
     from numcheck.formats._format import Rounding
-    from numcheck.formats._modes import Modes, ScaleRule, Subnormals
+    from numcheck.formats._fast_blocks import PIECE, PowerOfTwoBlocks, can_share_powers
+from numcheck.formats._modes import Modes, ScaleRule, Subnormals
 
-__all__ = ["BlockResult", "quantize_blocks"]
+__all__ = ["BlockResult", "quantize_blocks", "report_blocks"]
 
 _RULES = ("floor", "ceil", "rceil", "even")
 
@@ -51,6 +54,37 @@ class BlockResult:
     sqnr_db: NDArray[np.float64]
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class _Task:
+    """One conversion: everything that does not change from piece to piece."""
+
+    fmt: BlockFormat
+    modes: Modes
+    rule: ScaleRule | None
+    shared: float
+    rng: np.random.Generator | None
+
+    def exactly(
+        self, blocks: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return (blocks, elements) quantised, and the scale of each block."""
+        fmt = self.fmt
+        amax = np.abs(blocks).max(axis=1)
+        bad = ~np.isfinite(amax)
+        scale = block_scales(np.where(bad, 1.0, amax), fmt, self.rule, self.shared)
+        scale[bad] = math.nan
+        factor = scale[:, None]
+        ratio = blocks / factor
+        if not fmt.micro_exponents:
+            return self._elements(ratio) * factor, scale
+        shift = _micro_exponents(np.abs(ratio), fmt)
+        return np.ldexp(self._elements(np.ldexp(ratio, -shift)), shift) * factor, scale
+
+    def _elements(self, ratio: NDArray[np.float64]) -> NDArray[np.float64]:
+        rounded = round_once(ratio, self.fmt.element, self.modes, self.rng)
+        return np.asarray(rounded, np.float64)
+
+
 def quantize_blocks(
     x: object,
     fmt: BlockFormat,
@@ -60,8 +94,9 @@ def quantize_blocks(
     axis: int = -1,
     scale_rule: ScaleRule | None = None,
     seed: int | None = None,
-) -> BlockResult:
-    """Quantise to a block format and report on every block.
+    out: NDArray[np.floating[Any]] | None = None,
+) -> NDArray[np.floating[Any]]:
+    """Return `x` quantised to a block format and scaled back.
 
     Args:
         x: array of real numbers.
@@ -71,32 +106,64 @@ def quantize_blocks(
         axis: the axis along which blocks run.
         scale_rule: how a power-of-two scale is chosen, see `scale_exponents`.
         seed: for stochastic rounding.
+        out: where to write the result.
 
     Returns:
-        Values in float64 for float64 input, else float32 (where a value beyond the
-        float32 range, which some rules allow, is Inf).
+        float64 for float64 input, else float32 (where a value beyond the float32
+        range, which some rules allow, is Inf).
 
     Example:
         >>> from numcheck.formats import lookup
-        >>> import numpy as np
-        >>> r = quantize_blocks(np.array([6.0, 1.1, 0.1]), lookup("mxfp4"))
+        >>> quantize_blocks([6.0, 1.1, 0.1], lookup("mxfp4")).tolist()
+        [6.0, 1.0, 0.0]
+    """
+    array = as_array(x, "x")
+    task = _task(array, fmt, rounding, subnormals, scale_rule, seed)
+    layout = layout_for(array.shape, fmt.block, axis)
+    source, restore = _three_axes(array, layout, fmt, axis)
+    dtype = np.dtype(_result_dtype(array.dtype))
+    out = checked_out(out, array.shape, dtype)
+    aside = fmt.block == "channel"
+    values = np.empty(source.shape, dtype) if aside else out.reshape(source.shape)
+    if values.dtype == np.float32 and can_share_powers(fmt, task.modes, scale_rule):
+        _fill_fast(values, source, layout, task)
+    else:
+        for index in layout.pieces():
+            blocks = layout.blocks(source, index).astype(np.float64)
+            with np.errstate(over="ignore"):
+                layout.put(values, index, task.exactly(blocks)[0])
+    if aside:
+        out[...] = restore(values)
+    return out
+
+
+def report_blocks(
+    x: object,
+    fmt: BlockFormat,
+    *,
+    rounding: Rounding | None = None,
+    subnormals: Subnormals = "keep",
+    axis: int = -1,
+    scale_rule: ScaleRule | None = None,
+    seed: int | None = None,
+) -> BlockResult:
+    """Quantise as `quantize_blocks` does and report on every block.
+
+    Example:
+        >>> from numcheck.formats import lookup
+        >>> r = report_blocks([6.0, 1.1, 0.1], lookup("mxfp4"))
         >>> r.values.tolist(), r.scale.tolist(), r.flushed.tolist()
         ([6.0, 1.0, 0.0], [1.0], [0.3333333333333333])
     """
-    if scale_rule is not None:
-        checked(scale_rule, _RULES, "scale_rule")
     array = as_array(x, "x")
-    modes = modes_for(fmt.element, rounding, "saturate", subnormals)
-    rng = np.random.default_rng(seed) if modes.rounding == "stochastic" else None
+    task = _task(array, fmt, rounding, subnormals, scale_rule, seed)
     layout = layout_for(array.shape, fmt.block, axis)
     source, restore = _three_axes(array, layout, fmt, axis)
-    wide = array.dtype.itemsize > 4 or array.dtype.kind in "iu"
-    values = np.empty(source.shape, np.float64 if wide else np.float32)
-    shared = _tensor_scale(array, fmt)
+    values = np.empty(source.shape, _result_dtype(array.dtype))
     report = [np.empty(layout.scales_3d) for _ in range(4)]
     for index in layout.pieces():
         blocks = layout.blocks(source, index).astype(np.float64)
-        quantized, scale = _quantize(blocks, fmt, modes, scale_rule, shared, rng)
+        quantized, scale = task.exactly(blocks)
         with np.errstate(over="ignore"):
             layout.put(values, index, quantized)
         numbers = _numbers(blocks, quantized, scale, fmt)
@@ -104,6 +171,48 @@ def quantize_blocks(
             layout.put_scales(place, index, of_blocks)
     shaped = [place.reshape(layout.scales_shape) for place in report]
     return BlockResult(restore(values), *shaped)
+
+
+def _task(
+    array: NDArray[Any],
+    fmt: BlockFormat,
+    rounding: Rounding | None,
+    subnormals: Subnormals,
+    rule: ScaleRule | None,
+    seed: int | None,
+) -> _Task:
+    if rule is not None:
+        checked(rule, _RULES, "scale_rule")
+    modes = modes_for(fmt.element, rounding, "saturate", subnormals)
+    rng = np.random.default_rng(seed) if modes.rounding == "stochastic" else None
+    return _Task(fmt, modes, rule, _tensor_scale(array, fmt), rng)
+
+
+def _result_dtype(given: np.dtype[Any]) -> type[np.floating[Any]]:
+    exact = given.itemsize <= 2 or given == np.float32
+    return np.float32 if exact else np.float64
+
+
+def _fill_fast(
+    values: NDArray[Any], source: NDArray[Any], layout: Layout, task: _Task
+) -> None:
+    def exact(blocks: NDArray[Any]) -> NDArray[Any]:
+        return task.exactly(blocks.astype(np.float64))[0]
+
+    convert = PowerOfTwoBlocks(task.fmt, task.rule, exact)
+    if layout.is_flat and source.flags.c_contiguous:
+        # Blocks follow one another in memory: nothing is cut out or put back.
+        flat, done, start = source.reshape(-1), values.reshape(-1), 0
+        step = PIECE // layout.block[1] * layout.block[1]
+        for start in range(0, flat.size, step):
+            part = flat[start : start + step].astype(np.float32, copy=False)
+            convert(part, done[start : start + step])
+        return
+    for index in layout.pieces(PIECE):
+        blocks = np.ascontiguousarray(layout.blocks(source, index), np.float32)
+        quantized = np.empty_like(blocks)
+        convert(blocks.reshape(-1), quantized.reshape(-1))
+        layout.put(values, index, quantized)
 
 
 def _three_axes(
@@ -130,35 +239,6 @@ def _tensor_scale(array: NDArray[Any], fmt: BlockFormat) -> float:
         finite = magnitude[np.isfinite(magnitude)]
         largest = max(largest, float(finite.max(initial=0.0)))
     return tensor_scale(largest, fmt)
-
-
-def _quantize(
-    blocks: NDArray[np.float64],
-    fmt: BlockFormat,
-    modes: Modes,
-    rule: ScaleRule | None,
-    shared: float,
-    rng: np.random.Generator | None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    amax = np.abs(blocks).max(axis=1)
-    bad = ~np.isfinite(amax)
-    scale = block_scales(np.where(bad, 1.0, amax), fmt, rule, shared)
-    scale[bad] = math.nan
-    ratio = blocks / scale[:, None]
-    if not fmt.micro_exponents:
-        return _elements(ratio, fmt, modes, rng) * scale[:, None], scale
-    shift = _micro_exponents(np.abs(ratio), fmt)
-    elements = _elements(np.ldexp(ratio, -shift), fmt, modes, rng)
-    return np.ldexp(elements, shift) * scale[:, None], scale
-
-
-def _elements(
-    ratio: NDArray[np.float64],
-    fmt: BlockFormat,
-    modes: Modes,
-    rng: np.random.Generator | None,
-) -> NDArray[np.float64]:
-    return np.asarray(round_once(ratio, fmt.element, modes, rng), np.float64)
 
 
 def _micro_exponents(

@@ -39,7 +39,8 @@ def round_to_listed(
         array([3.0000e+00, 3.2768e+04])
     """
     values, even = _ladder(fmt)
-    magnitude = np.abs(x).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN, quietened by the cast
+        magnitude = np.abs(x).astype(np.float64)
     top = len(values) - 1
     place = np.searchsorted(values, magnitude, side="right") - 1
     low = np.clip(place, 0, top - 1)

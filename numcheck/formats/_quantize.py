@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from numcheck.errors import ArgumentError, ArgumentTypeError
 from numcheck.formats._block_format import BlockFormat
-from numcheck.formats._blocks import quantize_blocks
+from numcheck.formats._blocks import quantize_blocks, report_blocks
 from numcheck.formats._modes import checked
 from numcheck.formats._registry import get, lookup
 from numcheck.formats._scalar import quantize_scalar
@@ -62,7 +62,7 @@ def quantize(  # noqa: PLR0913 - each a choice the user has, all by keyword
         scale_rule: how a power-of-two scale is chosen: ``floor`` (OCP MX, the
             default of formats that have such a scale), ``ceil``, ``rceil``, ``even``.
         seed: makes stochastic rounding reproducible.
-        out: where to write the result of a scalar format.
+        out: where to write the result, a contiguous array of its shape and dtype.
 
     Returns:
         An array of the shape of `x`: float64 for float64 input, integers wider than
@@ -92,9 +92,9 @@ def quantize(  # noqa: PLR0913 - each a choice the user has, all by keyword
             seed=seed,
             out=out,
         )
-    if overflow == "wrap" or out is not None:
+    if overflow == "wrap":
         raise ArgumentError(
-            f"overflow='wrap' and out= are for scalar formats, not {target.name}"
+            f"overflow='wrap' is for integer formats; {target.name} saturates"
         )
     return quantize_blocks(
         x,
@@ -104,7 +104,8 @@ def quantize(  # noqa: PLR0913 - each a choice the user has, all by keyword
         axis=axis,
         scale_rule=scale_rule,
         seed=seed,
-    ).values
+        out=out,
+    )
 
 
 def block_report(
@@ -136,7 +137,7 @@ def block_report(
             f"{get(fmt).name} has no shared scale; pass block_size=, or a block "
             "format such as mxfp8"
         )
-    return quantize_blocks(
+    return report_blocks(
         x,
         target,
         rounding=rounding,

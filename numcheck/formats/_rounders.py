@@ -5,14 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from numcheck.formats._exact import round_exactly
+from numcheck.formats._fast import AddRounder, CarryRounder, can_add, can_carry
 from numcheck.formats._integers import round_to_fixed
 from numcheck.formats._listed import round_to_listed
+from numcheck.formats._tables import MIN_TABLED, TableRounder, can_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from numcheck.formats._format import Format
@@ -27,7 +30,14 @@ __all__ = ["round_once", "rounder"]
 def round_once(
     x: Floats, fmt: Format, modes: Modes, rng: np.random.Generator | None = None
 ) -> Floats:
-    """Return `x` rounded by the method that is exact for the format's kind."""
+    """Return `x` rounded by the method that is exact for the format's kind.
+
+    Example:
+        >>> from numcheck.formats import get
+        >>> from numcheck.formats._modes import Modes
+        >>> round_once(np.array([2.5]), get("int8"), Modes()).item()
+        2.0
+    """
     if fmt.kind == "integer":
         return round_to_fixed(x, fmt, modes, rng)
     if fmt.kind == "float":
@@ -40,7 +50,7 @@ def rounder(
     fmt: Format,
     modes: Modes,
     size: int,
-    rng: np.random.Generator | None,
+    rng: np.random.Generator | None = None,
 ) -> Rounder:
     """Return a function that rounds one contiguous piece into another.
 
@@ -50,9 +60,28 @@ def rounder(
         modes: rounding, overflow and subnormal mode.
         size: number of elements to come, which decides whether a table pays.
         rng: source of random numbers for stochastic rounding.
+
+    Example:
+        >>> from numcheck.formats import get
+        >>> from numcheck.formats._modes import Modes
+        >>> out = np.empty(2, np.float32)
+        >>> convert = rounder(out.dtype, get("e4m3"), Modes(), out.size)
+        >>> convert(np.array([0.3, -1.06], np.float32), out)
+        >>> out.tolist()
+        [0.3125, -1.0]
     """
 
-    def exact(x: Floats, out: Floats) -> None:
-        out[:] = round_once(x, fmt, modes, rng)
+    def again(x: Floats) -> Floats:
+        return round_once(x, fmt, modes, rng)
 
+    def exact(x: Floats, out: Floats) -> None:
+        out[:] = again(x)
+
+    if modes.rounding == "nearest_even" and not modes.flush:
+        if can_add(fmt, dtype):
+            return AddRounder(dtype, fmt, again)
+        if can_carry(fmt, dtype):
+            return CarryRounder(dtype, fmt, again)
+    if dtype == np.float32 and size >= MIN_TABLED and can_table(fmt, modes):
+        return TableRounder(fmt, modes, round_once)
     return exact

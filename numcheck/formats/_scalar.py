@@ -12,15 +12,17 @@ from numcheck.formats._arrays import as_array, chunks
 from numcheck.formats._codes import value_dtype
 from numcheck.formats._modes import modes_for
 from numcheck.formats._registry import get
-from numcheck.formats._rounders import rounder
+from numcheck.formats._rounders import round_once, rounder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from numcheck.formats._format import Format, Rounding
-    from numcheck.formats._modes import Overflow, Subnormals
+    from numcheck.formats._modes import Modes, Overflow, Subnormals
 
-__all__ = ["quantize_scalar", "result_dtype"]
+__all__ = ["checked_out", "quantize_scalar", "result_dtype"]
 
 
 def quantize_scalar(
@@ -43,15 +45,44 @@ def quantize_scalar(
     target = get(fmt)
     modes = modes_for(target, rounding, overflow, subnormals)
     dtype = result_dtype(array.dtype, target)
-    out = _checked_out(out, array.shape, dtype)
+    out = checked_out(out, array.shape, dtype)
+    if np.may_share_memory(array, out):
+        array = array.copy()
     rng = np.random.default_rng(seed) if modes.rounding == "stochastic" else None
-    convert = rounder(dtype, target, modes, array.size, rng)
+    convert: Callable[[NDArray[Any], NDArray[Any]], None]
+    if _has_few_codes(array) and rng is None:
+        convert = _CodeTable(array.dtype, dtype, target, modes)
+    else:
+        rounds = rounder(dtype, target, modes, array.size, rng)
+
+        def convert(piece: NDArray[Any], part: NDArray[Any]) -> None:
+            rounds(piece.astype(dtype, copy=False), part)
+
     flat, start = out.reshape(-1), 0
     for piece in chunks(array):
-        part = flat[start : start + piece.size]
-        convert(piece.astype(dtype, copy=False), part)
+        convert(piece, flat[start : start + piece.size])
         start += piece.size
     return out
+
+
+def _has_few_codes(array: NDArray[Any]) -> bool:
+    """Whether rounding every code once is less work than every element."""
+    codes = 1 << (8 * array.dtype.itemsize)
+    return array.dtype.itemsize <= 2 and array.size >= 2 * codes
+
+
+class _CodeTable:
+    """Looks up what each code of a narrow dtype becomes."""
+
+    def __init__(
+        self, given: np.dtype[Any], dtype: np.dtype[Any], fmt: Format, modes: Modes
+    ) -> None:
+        self._code = np.dtype(f"u{given.itemsize}")
+        codes = np.arange(1 << (8 * given.itemsize), dtype=self._code)
+        self._table = round_once(codes.view(given).astype(dtype), fmt, modes)
+
+    def __call__(self, piece: NDArray[Any], out: NDArray[Any]) -> None:
+        np.take(self._table, piece.view(self._code), out=out, mode="wrap")
 
 
 def result_dtype(given: np.dtype[Any], fmt: Format) -> np.dtype[Any]:
@@ -69,9 +100,18 @@ def result_dtype(given: np.dtype[Any], fmt: Format) -> np.dtype[Any]:
     return value_dtype(fmt) if exact else np.dtype(np.float64)
 
 
-def _checked_out(
+def checked_out(
     out: NDArray[Any] | None, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> NDArray[Any]:
+    """Return `out` when it can take the result, a new array when it is None.
+
+    Raises:
+        ArgumentError: `out` has another shape or dtype or is not contiguous.
+
+    Example:
+        >>> checked_out(None, (2, 3), np.dtype(np.float32)).shape
+        (2, 3)
+    """
     if out is None:
         return np.empty(shape, dtype)
     if out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous:

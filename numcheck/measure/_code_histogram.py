@@ -63,19 +63,14 @@ class CodeHistogram:
                 "codes can be counted for dtypes of at most 16 bits, got "
                 f"{values.dtype}"
             )
-        mask = (1 << fmt.bits) - 1
-        stored = 8 * values.dtype.itemsize
-        counts = np.zeros(1 << stored, np.int64)
+        counts = np.zeros(1 << (8 * values.dtype.itemsize), np.int64)
         for piece in chunks(values, _PIECE):
-            counts += np.bincount(
-                codes_of(piece).astype(np.intp), minlength=counts.size
-            )
+            np.add.at(counts, codes_of(piece).astype(np.intp), 1)
             if progress is not None:
                 progress(piece.size)
         # A format narrower than its storage leaves the upper bits undefined.
-        folded = np.zeros(1 << fmt.bits, np.int64)
-        np.add.at(folded, np.arange(counts.size) & mask, counts)
-        return cls(fmt, folded)
+        kept = 1 << fmt.bits
+        return cls(fmt, counts.reshape(-1, kept).sum(axis=0))
 
     def merge(self, other: CodeHistogram) -> CodeHistogram:
         """Return the histogram of both arrays' elements together."""

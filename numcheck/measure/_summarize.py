@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from numcheck.formats._arrays import as_array, chunks
 from numcheck.formats._registry import get
+from numcheck.measure._binades import PIECE
 from numcheck.measure._code_histogram import CodeHistogram
 from numcheck.measure._floats import FloatPass
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from numcheck.measure.summary import Summary
 
 __all__ = ["summarize"]
-
-# From here on counting codes (65536 bins for 16 bits) beats looking at each element.
-_MIN_CODED: Final = 1 << 14
 
 
 def summarize(
@@ -57,8 +55,7 @@ def summarize(
     values = as_array(array)
     if values.dtype.kind in "iub":
         return _summarize_integers(values, histogram=histogram, progress=progress)
-    narrow = values.dtype.itemsize <= 2
-    if narrow and (values.size >= _MIN_CODED or values.dtype.kind == "V"):
+    if values.dtype.itemsize <= 2 and (histogram or values.dtype.itemsize == 1):
         return _summarize_codes(values, histogram=histogram, progress=progress)
     return _summarize_floats(values, histogram=histogram, progress=progress)
 
@@ -73,11 +70,9 @@ def _summarize_codes(
 def _summarize_floats(
     values: NDArray[Any], *, histogram: bool, progress: Callable[[int], None] | None
 ) -> Summary:
-    working = np.dtype(np.float32 if values.dtype.itemsize < 8 else np.float64)
-    subnormal_below = get(values.dtype).smallest_normal
-    run = FloatPass(working, subnormal_below, histogram=histogram)
-    for piece in chunks(values):
-        run.add(piece.astype(working, copy=False))
+    run = FloatPass(get(values.dtype), values.dtype, values.size, histogram=histogram)
+    for piece in chunks(values, PIECE):
+        run.add(piece)
         if progress is not None:
             progress(piece.size)
     return run.summary()
@@ -86,8 +81,9 @@ def _summarize_floats(
 def _summarize_integers(
     values: NDArray[Any], *, histogram: bool, progress: Callable[[int], None] | None
 ) -> Summary:
-    run = FloatPass(np.dtype(np.float64), 0.0, histogram=histogram)
-    for piece in chunks(values):
+    float64 = np.dtype(np.float64)
+    run = FloatPass(get(float64), float64, values.size, histogram=histogram)
+    for piece in chunks(values, PIECE):
         run.add(piece.astype(np.float64))
         if progress is not None:
             progress(piece.size)
