@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from numcheck.record.site import Family, Role, Site
     from numcheck.record.trace import StepView
 
-__all__ = ["Ancestry", "ancestry"]
+__all__ = ["Ancestry", "ancestry", "source_of"]
+
+_CLIMB = 8  # moves and conversions between a source and its use
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,3 +75,17 @@ def ancestry(view: StepView, site: Site) -> Ancestry:
                 seen.add(parent)
                 queue.append(parent)
     return Ancestry(tuple(found))
+
+
+def source_of(view: StepView, site: Site) -> Site | None:
+    """Return the source that `site` only moves or converts; None for what is computed.
+
+    A weight is transposed and converted before it is multiplied.
+    """
+    for _ in range(_CLIMB):
+        if site.kind == "source":
+            return site
+        if site.effect not in ("move", "cast") or len(site.parents) != 1:
+            return None
+        site = view.trace.sites[site.parents[0]]
+    return None

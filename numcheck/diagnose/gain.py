@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from numcheck.diagnose.ancestry import source_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -27,7 +29,9 @@ def largest_gain(view: StepView, products: Iterable[Site]) -> float:
 def _gain(view: StepView, product: Site) -> float:
     found = 0.0
     for parent in view.parents(product):
-        weight = _weight(view, parent)
+        weight = source_of(view, parent)
+        if weight is not None and weight.role != "parameter":
+            weight = None
         summary = None if weight is None else view.summary(weight)
         if weight is None or summary is None or summary.total_sq is None:
             continue
@@ -41,14 +45,3 @@ def _gain(view: StepView, product: Site) -> float:
             rms = math.sqrt(summary.total_sq / max(summary.n, 1))
             found = max(found, rms * math.sqrt(max(shared)))
     return found
-
-
-def _weight(view: StepView, site: Site) -> Site | None:
-    """Return the parameter that a site only moves or converts; None for others."""
-    for _ in range(8):
-        if site.kind == "source":
-            return site if site.role == "parameter" else None
-        if site.effect not in ("move", "cast") or len(site.parents) != 1:
-            return None
-        site = view.trace.sites[site.parents[0]]
-    return None

@@ -7,6 +7,8 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
+from numcheck.diagnose.ancestry import source_of
+
 if TYPE_CHECKING:
     from numcheck.record.site import Site
     from numcheck.record.trace import StepView
@@ -76,17 +78,21 @@ def repetitions_before(view: StepView, origin: Site) -> Ladder:
     Only repetitions that feed each other count: a loop's state, not a list of
     parallel heads.
     """
+    wanted = _signature(view, origin)
     same = [
         s
         for s in view.trace.sites[: origin.index]
-        if (s.op, s.source, s.phase, s.output)
-        == (origin.op, origin.source, origin.phase, origin.output)
-        and s.shape == origin.shape
-        and s.kind == "operator"
+        if s.op == origin.op and _signature(view, s) == wanted
     ]
     fed = _feeding(view, origin, {s.index for s in same})
     amaxes = (_amax(view, s.index) for s in same if s.index in fed)
     return Ladder(tuple(a for a in amaxes if a))
+
+
+def _signature(view: StepView, site: Site) -> tuple[object, ...]:
+    """Return what two runs of the same operator of a loop's body have in common."""
+    read = tuple(root.op for p in view.parents(site) if (root := source_of(view, p)))
+    return site.op, site.source, site.phase, site.output, site.shape, site.kind, read
 
 
 def _feeding(view: StepView, origin: Site, wanted: set[int]) -> set[int]:

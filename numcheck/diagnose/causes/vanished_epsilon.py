@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["VanishedEpsilon"]
 
-_REACH = 12  # operators between adding the epsilon and dividing by the result
+_REACH = 6  # operators between adding the epsilon and dividing by the result
+_PASSES = ("add", "mul", "sqrt", "rsqrt", "reciprocal", "square", "select")
 
 
 class VanishedEpsilon:
@@ -28,18 +29,23 @@ class VanishedEpsilon:
 
     def explain(self, scene: Scene, broke: Match) -> Explanation | None:
         """Answer for poles that float32 does not meet and an epsilon should avert."""
-        if broke.id not in EDGES or scene.incident.went("float32") == "failed":
+        if broke.id not in EDGES:
             return None
-        healed = scene.incident.went("float32") == "healthy"
+        went = scene.incident.went("float32")
         eps = _vanished(scene)
-        if eps is None or not (healed or is_low_precision(scene.site)):
+        if eps is None:
             return None
         site, value = eps
+        # A constant that the program's own format rounded to zero before it ran stays
+        # zero in float32; any other epsilon comes back there.
+        if value > 0 and went == "failed":
+            return None
+        healed = went == "healthy"
         limit = format_of(site)
         smallest = 0.0 if limit is None else limit.smallest_subnormal
+        key = "epsilon_vanished" if value > 0 else "epsilon_is_zero"
         seen = Evidence(
-            "epsilon_vanished",
-            {"eps": value, "dtype": site.dtype, "smallest": smallest},
+            key, {"eps": value, "dtype": site.dtype, "smallest": smallest}
         )
         certainty: Certainty = "certain" if healed else "likely"
         advice = ("larger_epsilon", "statistics_in_float32", "float32_master")
@@ -48,18 +54,9 @@ class VanishedEpsilon:
 
 def _vanished(scene: Scene) -> tuple[Site, float] | None:
     """Return the addition of a number its format rounds to zero, and that number."""
-    for site in scene.ancestry.sites[: _REACH * 2]:
-        numbers = [
-            float(v)
-            for k, v in site.detail
-            if k.startswith(("operand", "eps", "alpha")) and isinstance(v, int | float)
-        ]
-        limit = format_of(site)
-        if site.kind != "operator" or limit is None or not is_low_precision(site):
-            continue
-        for number in numbers:
-            if site.family == "add" and abs(number) <= limit.underflow_threshold:
-                return site, abs(number)
+    guard = _guard(scene)
+    if guard is not None:
+        return guard
     eps = scene.incident.settings.get("eps")
     limit = format_of(scene.site)
     if limit is None or not isinstance(eps, int | float):
@@ -67,3 +64,32 @@ def _vanished(scene: Scene) -> tuple[Site, float] | None:
     if scene.site.phase != "optimizer" or not is_low_precision(scene.site):
         return None
     return (scene.site, float(eps)) if 0 < eps <= limit.underflow_threshold else None
+
+
+def _guard(scene: Scene) -> tuple[Site, float] | None:
+    """Climb from the divisor or argument to the epsilon that was added to it."""
+    view = scene.provenance.view
+    at = (scene.denominator if scene.denominator.site else scene.operand(0)).site
+    for _ in range(_REACH):
+        if at is None or at.kind != "operator":
+            return None
+        number, limit = _number(at), format_of(at)
+        if number is not None and limit is not None and is_low_precision(at):
+            is_written = at.family == "add" or (at.family == "select" and number > 0)
+            if is_written and 0 <= number <= limit.underflow_threshold:
+                return at, number
+        passes = at.effect in ("move", "cast") or at.family in _PASSES
+        if not passes or not at.parents:
+            return None
+        at = view.trace.sites[at.parents[0]]
+    return None
+
+
+def _number(site: Site) -> float | None:
+    """Return the plain number among an operator's operands."""
+    for name, value in site.detail:
+        if name.startswith(("operand", "eps", "min", "other")) and isinstance(
+            value, int | float
+        ):
+            return float(value)
+    return None

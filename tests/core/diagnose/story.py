@@ -57,7 +57,9 @@ class Story:
         """Run one operator. Plain numbers become facts, as adapters note them."""
         with np.errstate(all="ignore"):
             array = function(*(_narrow(o) for o in operands))
-            shadow = function(*(o.shadow if isinstance(o, Value) else o for o in operands))
+            shadow = function(
+                *(o.shadow if isinstance(o, Value) else o for o in operands)
+            )
         array = np.asarray(array)
         detail = tuple(
             (f"operand{i}", float(o))

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numcheck.diagnose.provenance import Provenance, trace_back
+from numcheck.diagnose.provenance import trace_back
 from numcheck.measure.summary import Summary
 from numcheck.record import Site, TraceBuilder
 from tests.core.diagnose.story import Story, names
+
+if TYPE_CHECKING:
+    from numcheck.diagnose.provenance import Provenance
 
 
 def traced(story: Story, **options: bool) -> Provenance:
@@ -168,9 +173,13 @@ def graphs(draw: st.DrawFn) -> TraceBuilder:
         effect = draw(st.sampled_from(["compute", "move", "fill", "cast"]))
         builder.add(
             Site(
-                0, f"op{i}", "forward", effect=effect, parents=tuple(parents),
+                0,
+                f"op{i}",
+                "forward",
+                effect=effect,
+                parents=tuple(parents),
                 literals=literals,
-            ),  # fmt: skip
+            ),
             held,
         )
     for role in draw(st.lists(st.sampled_from(["loss", "gradient", "output"]))):
