@@ -11,15 +11,31 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from numcheck.report.interchange import finding_from_json, finding_to_json
+    from numcheck.report.json_report import findings_from_json
+    from numcheck.report.tensorboard import log_trace, scalars
     from numcheck.report.terminal import card
     from numcheck.report.writing import write_report
 
 _HOME = {
     "card": "numcheck.report.terminal",
+    "finding_from_json": "numcheck.report.interchange",
+    "finding_to_json": "numcheck.report.interchange",
+    "findings_from_json": "numcheck.report.json_report",
+    "log_trace": "numcheck.report.tensorboard",
+    "scalars": "numcheck.report.tensorboard",
     "write_report": "numcheck.report.writing",
 }
 
-__all__ = ["card", "write_report"]
+__all__ = [
+    "card",
+    "finding_from_json",
+    "finding_to_json",
+    "findings_from_json",
+    "log_trace",
+    "scalars",
+    "write_report",
+]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name

@@ -62,7 +62,7 @@ def summary_to_json(summary: Summary) -> dict[str, Any]:
     for field in dataclasses.fields(Summary):
         value = getattr(summary, field.name)
         if field.name == "exponents" and value is not None:
-            row["exponents"] = {str(e): int(n) for e, n in sorted(value.items())}
+            row["exponents"] = {str(e): int(n) for e, n in value.items()}
         elif value is not None:
             row[field.name] = number_to_json(value)
     return row
