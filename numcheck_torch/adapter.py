@@ -3,7 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from numcheck.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numcheck.monitor import Monitor
 
 __all__ = ["ADAPTER", "TorchAdapter"]
 
@@ -27,10 +35,35 @@ class TorchAdapter:
         )
 
     def instrument(self, target: Any, **options: Any) -> Any:
-        """Return `target`, watched."""
-        from numcheck_torch.instrument import instrument
+        """Return `target`, watched; see `numcheck_torch.instrument`.
 
+        Raises:
+            MissingExtraError: PyTorch is not installed.
+        """
+        with _or_missing_extra():
+            from numcheck_torch.instrument import instrument
         return instrument(target, **options)
+
+    def demonstrate(self) -> Monitor:
+        """Train a small model that breaks, watched, and return its monitor.
+
+        Raises:
+            MissingExtraError: PyTorch is not installed.
+        """
+        with _or_missing_extra():
+            from numcheck_torch.demo import demonstrate
+        return demonstrate()
+
+
+@contextlib.contextmanager
+def _or_missing_extra() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if missing.name != "torch":
+            raise
+        msg = "torch is not installed: pip install 'numcheck[torch]'"
+        raise MissingExtraError(msg) from missing
 
 
 def _descends(value: object, package: str, name: str) -> bool:

@@ -66,6 +66,8 @@ class TorchLaboratory:
         self._optimizers = optimizers
         self._initial = initial
         self._scale = scale
+        if scale is not None:
+            program.unscale(scale)
         self._unscaled = unscaled
         self._meta = dict(meta or {})
         self._batch = Batch(model, program)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from numcheck_torch.capture import RandomState
 from numcheck_torch.places import nearest_place
 from numcheck_torch.program import Operation, Slot
 from numcheck_torch.trees import map_tensors
@@ -64,16 +65,18 @@ class LossTape(TorchDispatchMode):
             func.namespace in _SILENT
             or torch._C._current_graph_task_id() != -1
             or os.getpid() != self._pid
+            or not self.program.concerns((args, kwargs))
         ):
             return func(*args, **kwargs)
         try:
             slots = self._slots(func, args, kwargs)
+            random = RandomState.now() if _draws(func) else None
         except Exception:  # noqa: BLE001 - the user's loss must run whatever happens
             self._gave_up()
             return func(*args, **kwargs)
         out = func(*args, **kwargs)
         try:
-            self._write(func, slots, out)
+            self._write(func, slots, random, out)
         except Exception:  # noqa: BLE001 - as above
             self._gave_up()
         return out
@@ -90,7 +93,9 @@ class LossTape(TorchDispatchMode):
         used = self.program.used
         return map_tensors(argument, lambda t: Slot(used(t, copied=copied)))
 
-    def _write(self, func: Any, slots: Any, out: Any) -> None:
+    def _write(
+        self, func: Any, slots: Any, random: RandomState | None, out: Any
+    ) -> None:
         self.program.append(
             Operation(
                 function=func,
@@ -98,6 +103,7 @@ class LossTape(TorchDispatchMode):
                 kwargs=slots[1],
                 outputs=self.program.outputs_of(out),
                 grad=torch.is_grad_enabled(),
+                random=random,
                 place=nearest_place(sys._getframe(2)),
             )
         )
@@ -105,6 +111,12 @@ class LossTape(TorchDispatchMode):
     def _gave_up(self) -> None:
         self.program.gap = "an operator of the loss could not be written down"
         self._fault("the tape of the loss")
+
+
+@functools.cache
+def _draws(func: Any) -> bool:
+    """Whether an operator draws random numbers."""
+    return torch.Tag.nondeterministic_seeded in func.tags
 
 
 @functools.cache

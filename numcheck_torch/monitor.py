@@ -18,7 +18,7 @@ from numcheck_torch.hooks import Hooks
 from numcheck_torch.initial import copy_of_parameters
 from numcheck_torch.inquiry import audit, inquire
 from numcheck_torch.laboratory import TorchLaboratory
-from numcheck_torch.optimizers import Fleet
+from numcheck_torch.optimizers import Fleet, with_closure
 from numcheck_torch.scaler import ScaleWatch
 from numcheck_torch.sentinel import look
 from numcheck_torch.unwrap import core_of
@@ -137,6 +137,7 @@ class TorchMonitor(Monitor):
     def after_engine(self, run: EngineRun, result: tuple[Any, ...]) -> None:
         """Write down what was differentiated."""
         self._window.differentiated(run, result)
+        self.scale.recognise(self.program)
 
     @guarded("the hook at gradient clipping")
     def clipped(
@@ -158,7 +159,14 @@ class TorchMonitor(Monitor):
             self._advance()
         if self._window.is_fresh:
             self._check(found_inf=getattr(optimizer, "found_inf", None))
-        return None
+        return with_closure(args, kwargs, self._evaluated)
+
+    @guarded("the look at a closure's gradients")
+    def _evaluated(self) -> None:
+        """Look at what a closure computed, before the optimizer uses it."""
+        if self._window.is_fresh:
+            self._check()
+        self._window.forget()
 
     @guarded("the hook after the update")
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
@@ -187,9 +195,10 @@ class TorchMonitor(Monitor):
             self._window.losses,
             total=None if self.clip is None else self.clip[1],
             found_inf=found_inf,
+            scale=self.scale.tensor if self.scale.is_dynamic else None,
         )
         self.observe(
-            loss=reading.losses[-1] if reading.losses else None,
+            loss=reading.loss,
             gradient_norm=reading.norm,
             learning_rate=self._fleet.learning_rate,
         )
@@ -220,25 +229,26 @@ class TorchMonitor(Monitor):
         self._advance()
 
     def _settle(self) -> None:
-        """At the next call, or at the end: look at a step that made no update."""
+        """At the next call, or at the end: look at what no update will use."""
         if self._fleet.has_stepped:
             if self._fleet.is_done:
                 self._advance()
-        elif self._window.is_fresh and self._was_abandoned():
-            self._check_abandoned()
-            self._advance()
+        elif self._window.is_fresh:
+            if self._window.awaits_gradient:
+                self._check_thrown_away(self._window.candidates)
+            elif not self._gradients():
+                self._check_thrown_away(self._window.losses)
 
-    def _was_abandoned(self) -> bool:
-        """Whether the loop will make no update from what was computed so far."""
-        return not self.program.gradients or not self._gradients()
-
-    def _check_abandoned(self) -> None:
-        """Look at a loss that the loop may have thrown away because it was bad."""
+    def _check_thrown_away(self, losses: list[torch.Tensor]) -> None:
+        """Look at a loss that the loop did not use, perhaps because it was bad."""
+        norms = [] if self.clip is None else [self.clip[1]]
+        reading = look([], [*losses, *norms])
+        if reading.is_healthy:
+            self._window.prune()
+            return
         self._window.is_fresh = False
-        losses = self._window.losses or self._window.candidates
-        reading = look([], losses)
-        if not reading.is_healthy:
-            inquire(self, self.laboratory(with_update=False), reading)
+        inquire(self, self.laboratory(with_update=False), reading)
+        self._advance()
 
     def _advance(self) -> None:
         self.step += 1
@@ -273,6 +283,7 @@ class TorchMonitor(Monitor):
         """Look around once, when training begins."""
         self._initial = copy_of_parameters(self.model)
         self._fleet.look_around(self.model)
+        self.scale.look_around()
 
     def _gradients(self) -> list[tuple[str, torch.Tensor]]:
         return [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from numcheck.diagnose.incident import Setting
 
@@ -57,6 +57,32 @@ def settings_of(optimizer: torch.optim.Optimizer) -> dict[str, Setting]:
     if isinstance(betas, tuple | list) and len(betas) == 2:
         settings["beta1"], settings["beta2"] = float(betas[0]), float(betas[1])
     return settings
+
+
+def with_closure(
+    args: tuple[Any, ...], kwargs: dict[str, Any], after: Callable[[], None]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Return the arguments of a step with `after` called after its closure, if any.
+
+    Args:
+        args: the optimizer, then perhaps the closure.
+        kwargs: perhaps the closure, by name.
+        after: called each time the closure has computed its gradients.
+    """
+
+    def followed(closure: Callable[[], Any]) -> Callable[[], Any]:
+        def evaluate() -> Any:
+            loss = closure()
+            after()
+            return loss
+
+        return evaluate
+
+    if len(args) > 1 and callable(args[1]):
+        return (args[0], followed(args[1]), *args[2:]), kwargs
+    if callable(kwargs.get("closure")):
+        return args, {**kwargs, "closure": followed(kwargs["closure"])}
+    return None
 
 
 class Fleet:

@@ -13,15 +13,16 @@ import dataclasses
 import weakref
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_torch.capture import Forward, Kept
-from numcheck_torch.trees import tensors
+from numcheck_torch.trees import map_leaves, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import torch
-
+    from numcheck_torch.capture import RandomState
     from numcheck_torch.places import Place
 
 __all__ = ["Gradient", "Operation", "Program", "Slot"]
@@ -49,6 +50,7 @@ class Operation:
         kwargs: its keyword arguments, likewise.
         outputs: slots of the tensors it returned.
         grad: whether gradients were being tracked.
+        random: random state before an operator that draws from it.
         place: the user's line.
     """
 
@@ -57,6 +59,7 @@ class Operation:
     kwargs: Mapping[str, Any]
     outputs: tuple[int, ...]
     grad: bool
+    random: RandomState | None
     place: Place | None
 
 
@@ -126,15 +129,42 @@ class Program:
         """
         known = self.slot(tensor)
         if known is not None:
+            if copied and known in self.externals:
+                self._copy(known, tensor)
             return known
         if tensor.grad_fn is not None:
             self.gap = "the loss used a value the module computed but did not return"
         index = self._enter(tensor)
-        if copied:
-            self.written.add(index)
-            tensor = tensor.detach().clone()
         self.externals[index] = Kept.of(tensor)
+        if copied:
+            self._copy(index, tensor)
         return index
+
+    def _copy(self, index: int, tensor: torch.Tensor) -> None:
+        """Keep the value of an external that is about to be written."""
+        if index not in self.written:
+            self.written.add(index)
+            self.externals[index] = Kept.of(tensor.detach().clone())
+
+    def concerns(self, tree: object) -> bool:
+        """Whether an event that reads `tree` belongs to the program.
+
+        It does when it reads a value of the program's or one that learns. The rest
+        (targets made after the call, a mask drawn at random) need not be made again.
+        """
+        return any(t.requires_grad or self.slot(t) is not None for t in tensors(tree))
+
+    def unscale(self, scale: torch.Tensor) -> None:
+        """Learn which roots are a loss multiplied by a gradient scaler's scale."""
+        scales = {i for i, kept in self.externals.items() if kept.tensor is scale}
+        for event in self.events:
+            if not isinstance(event, Operation) or len(event.args) != 2:
+                continue
+            if event.function is not torch.ops.aten.mul.Tensor:
+                continue
+            slots = [getattr(argument, "index", -1) for argument in event.args]
+            if slots[1] in scales:
+                self.unscaled[event.outputs[0]] = slots[0]
 
     @property
     def forwards(self) -> list[Forward]:
@@ -156,6 +186,30 @@ class Program:
             self.events.append(event)
         else:
             self.gap = f"more than {LONGEST} operators ran outside the module"
+
+    @property
+    def awaits_gradient(self) -> bool:
+        """Whether no engine ran since the last call of the module."""
+        for event in reversed(self.events):
+            if isinstance(event, Gradient):
+                return False
+            if isinstance(event, Forward):
+                return True
+        return False
+
+    def prune(self) -> None:
+        """Drop the events that no living value and no gradient depends on."""
+        alive = [s for r, s in self._slots.values() if r() is not None]
+        needed: set[int | None] = set(alive)
+        kept: list[Forward | Operation | Gradient] = []
+        for event in reversed(self.events):
+            read = _reads(event)
+            if isinstance(event, Gradient) or needed & {*event.outputs, *read}:
+                needed |= {*read, *event.outputs}
+                kept.append(event)
+        self.events = kept[::-1]
+        used = {slot for event in self.events for slot in _reads(event)}
+        self.externals = {s: k for s, k in self.externals.items() if s in used}
 
     def ensure_runnable(self) -> None:
         """Check that the program can be run again.
@@ -194,3 +248,20 @@ class Program:
 
 def _may_be_loss(tensor: torch.Tensor) -> bool:
     return tensor.dim() == 0 and tensor.requires_grad and tensor.is_floating_point()
+
+
+def _reads(event: Forward | Operation | Gradient) -> set[int]:
+    """Return the slots an event reads."""
+    if isinstance(event, Gradient):
+        return {*event.roots, *event.inputs}
+    if isinstance(event, Forward):
+        return set()
+    found: set[int] = set()
+
+    def note(leaf: Any) -> Any:
+        if isinstance(leaf, Slot):
+            found.add(leaf.index)
+        return leaf
+
+    map_leaves((event.args, event.kwargs), note)
+    return found

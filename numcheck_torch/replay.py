@@ -131,6 +131,8 @@ class Runner:
 
     def _operate(self, event: Operation) -> None:
         args, kwargs = self._filled((event.args, event.kwargs))
+        if event.random is not None:
+            event.random.restore()
         with without_autocast(), torch.set_grad_enabled(event.grad):
             out = call_at(event.place, event.function, args, kwargs)
         self._store(event.outputs, list(tensors(out)))

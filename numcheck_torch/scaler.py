@@ -8,10 +8,14 @@ being skipped, or when the scale has fallen below one.
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import TYPE_CHECKING
 
+import torch
+
 if TYPE_CHECKING:
-    import torch
+    from numcheck_torch.program import Program
 
 __all__ = ["ScaleWatch"]
 
@@ -29,10 +33,28 @@ class ScaleWatch:
     def __init__(self, scaler: torch.amp.GradScaler | None = None) -> None:
         self.scaler = scaler
         self.skips = 0
+        self._candidates: list[weakref.ref[torch.amp.GradScaler]] = []
 
     def follow(self, scaler: torch.amp.GradScaler) -> None:
         """Learn which scaler is in use."""
         self.scaler = scaler
+
+    def look_around(self) -> None:
+        """Find the living scalers, unless the one in use is known."""
+        if self.scaler is None:
+            kind = torch.amp.GradScaler
+            found = [o for o in gc.get_objects() if issubclass(type(o), kind)]
+            self._candidates = [weakref.ref(scaler) for scaler in found]
+
+    def recognise(self, program: Program) -> None:
+        """Learn which scaler is in use from the scale that a loss was given."""
+        if self.scaler is not None or not self._candidates:
+            return
+        given = {id(kept.tensor) for kept in program.externals.values()}
+        for reference in self._candidates:
+            scaler = reference()
+            if scaler is not None and id(scaler._scale) in given:
+                self.scaler = scaler
 
     @property
     def is_dynamic(self) -> bool:

@@ -29,12 +29,19 @@ class Reading:
         norm: 2-norm over all gradients; None when there are none.
         bad: names of the gradients that hold NaN or Inf, ``loss`` for a loss.
         overflowed: whether a gradient scaler is about to drop the gradients.
+        scale: what the gradient scaler multiplied the losses by.
     """
 
     losses: tuple[float, ...]
     norm: float | None
     bad: tuple[str, ...]
     overflowed: bool = False
+    scale: float = 1.0
+
+    @property
+    def loss(self) -> float | None:
+        """The last loss, without a gradient scaler's scale."""
+        return self.losses[-1] / self.scale if self.losses else None
 
     @property
     def is_healthy(self) -> bool:
@@ -55,6 +62,7 @@ def look(
     *,
     total: torch.Tensor | None = None,
     found_inf: torch.Tensor | None = None,
+    scale: torch.Tensor | None = None,
 ) -> Reading:
     """Return what the step's gradients and losses hold, with one synchronisation.
 
@@ -65,6 +73,7 @@ def look(
             place of one of ours.
         found_inf: a gradient scaler's verdict; where it is not zero the gradients
             are about to be dropped, and are not judged.
+        scale: a gradient scaler's scale.
 
     Example:
         >>> g = torch.tensor([3.0, 4.0])
@@ -74,18 +83,20 @@ def look(
     with torch.no_grad():
         values = [local(g).detach() for _, g in gradients]
         norms = _norms(values) if total is None else [_scalar(total)]
-        verdict = [] if found_inf is None else [_scalar(found_inf)]
-        scalars = [*norms, *(_scalar(loss) for loss in losses), *verdict]
-        numbers = _read(scalars)
-        if found_inf is not None and numbers.pop() != 0:
-            return Reading(tuple(numbers[len(norms) :]), None, (), overflowed=True)
-        parts, amounts = numbers[: len(norms)], numbers[len(norms) :]
-        bad = ["loss" for amount in amounts if not math.isfinite(amount)]
+        amounts = [_scalar(loss) for loss in losses]
+        extra = [_scalar(t) for t in (found_inf, scale) if t is not None]
+        numbers = _read([*norms, *amounts, *extra])
+        factor = 1.0 if scale is None else numbers.pop()
+        overflowed = found_inf is not None and numbers.pop() != 0
+        parts, found = numbers[: len(norms)], tuple(numbers[len(norms) :])
+        if overflowed:
+            return Reading(found, None, (), overflowed=True, scale=factor)
+        bad = ["loss" for amount in found if not math.isfinite(amount)]
         if not all(map(math.isfinite, parts)):
             named = zip(gradients, values, strict=True)
             bad += [n for (n, _), v in named if not bool(torch.isfinite(v).all())]
     norm = math.sqrt(sum(p * p for p in parts)) if parts else None
-    return Reading(tuple(amounts), norm, tuple(bad))
+    return Reading(found, norm, tuple(bad), scale=factor)
 
 
 def _norms(values: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -8,6 +8,7 @@ is the same arithmetic for every optimizer that treats parameters alike.
 from __future__ import annotations
 
 import collections
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -38,12 +39,19 @@ def rehearse(
         gradients: gradient of each parameter, by name.
         recorder: already entered; gets sources, operators and kept values.
     """
+    if _needs_closure(optimizer):
+        return
     names = {id(p): n for n, p in model.named_parameters()}
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             name = names.get(id(parameter))
             if name is not None and name in gradients:
                 _one(optimizer, group, parameter, name, gradients[name], recorder)
+
+
+def _needs_closure(optimizer: torch.optim.Optimizer) -> bool:
+    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+    return closure is not None and closure.default is inspect.Parameter.empty
 
 
 def _one(

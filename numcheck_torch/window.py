@@ -51,6 +51,15 @@ class Window:
         """What may be the loss where nothing was differentiated: the last scalar."""
         return self.program.last_scalars
 
+    @property
+    def awaits_gradient(self) -> bool:
+        """Whether the last call of the module was not differentiated yet."""
+        return self.program.awaits_gradient
+
+    def prune(self) -> None:
+        """Let go of calls that nothing alive depends on."""
+        self.program.prune()
+
     def enter(self) -> bool:
         """Count a call of the module; whether it is an outermost one."""
         self._depth += 1
