@@ -3,11 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numcheck.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numcheck.monitor import Monitor
 
 __all__ = ["ADAPTER", "JaxAdapter"]
 
@@ -51,14 +57,30 @@ class JaxAdapter:
         Raises:
             MissingExtraError: JAX is not installed.
         """
-        try:
+        with _or_missing_extra():
             from numcheck_jax.instrument import instrument
-        except ModuleNotFoundError as missing:
-            if missing.name is None or _top(missing.name) not in _OURS:
-                raise
-            msg = f"{missing.name} is not installed: pip install 'numcheck[jax]'"
-            raise MissingExtraError(msg) from missing
         return instrument(target, **options)
+
+    def demonstrate(self) -> Monitor:
+        """Train a small model that breaks, watched, and return its monitor.
+
+        Raises:
+            MissingExtraError: JAX, Flax or Optax is not installed.
+        """
+        with _or_missing_extra():
+            from numcheck_jax.demo import demonstrate
+        return demonstrate()
+
+
+@contextlib.contextmanager
+def _or_missing_extra() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if missing.name is None or _top(missing.name) not in {*_OURS, "optax"}:
+            raise
+        msg = f"{missing.name} is not installed: pip install 'numcheck[jax,flax]'"
+        raise MissingExtraError(msg) from missing
 
 
 def _top(module: str) -> str:
