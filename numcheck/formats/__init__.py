@@ -9,8 +9,8 @@ from numcheck.formats._accumulate import (
     matmul,
 )
 from numcheck.formats._block_format import BlockFormat, Extent
+from numcheck.formats._block_report import BlockResult
 from numcheck.formats._block_table import block_names
-from numcheck.formats._blocks import BlockResult
 from numcheck.formats._codes import code_dtype, code_values, decode, value_dtype
 from numcheck.formats._encode import encode
 from numcheck.formats._finfo import finfo

@@ -123,15 +123,25 @@ class Layout:
             return outer, -(-middle // height), -(-last // width)
         return outer, -(-middle // width), last
 
-    def put_scales(self, array: NDArray[Any], index: Index, values: Any) -> None:  # noqa: ANN401 - one number a block
-        """Write one number per block of a piece into an array of `scales_3d`."""
-        where = self.scale_index(index)
-        part = array[where]
+    def per_block(self, index: Index, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Return one number a block, shaped as `scale_index` addresses them."""
+        outer, blocks, inner = (
+            part.stop - part.start for part in self.scale_index(index)
+        )
         if self.tiled:
-            part[:] = np.reshape(values, part.shape)
-        else:
-            outer, blocks, inner = part.shape
-            part[:] = np.reshape(values, (outer, inner, blocks)).swapaxes(1, 2)
+            return numbers.reshape(outer, blocks, inner)
+        return numbers.reshape(outer, inner, blocks).swapaxes(1, 2)
+
+    def large_blocks(self, limit: int) -> Iterator[list[Index]]:
+        """Yield each block as the indices of its parts of at most `limit` elements."""
+        outer, length, inner = self.shape
+        for o in range(outer):
+            for i in range(inner):
+                for block in range(0, length, self.block[1]):
+                    end = min(block + self.block[1], length)
+                    starts = range(block, end, limit)
+                    ends = (outer, end, inner)
+                    yield [_index((o, 1), (a, limit), (i, 1), ends) for a in starts]
 
 
 def layout_for(

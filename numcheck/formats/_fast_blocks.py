@@ -129,7 +129,8 @@ class PowerOfTwoBlocks:
         if self._rule == "floor":
             field = largest & _EXPONENT
         else:
-            amax = np.where(largest < _EXPONENT, largest, 0).view(np.float32)
+            finite = np.where(largest < _EXPONENT, largest, np.uint32(0))
+            amax = finite.view(np.float32).astype(np.float64)
             s = scale_exponents(amax, element, self._rule)
             field = (np.clip(s + (_BIAS + element.emax), 0, 255) << _STORED).astype(
                 np.uint32

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from numcheck.errors import ArgumentError, ArgumentTypeError
 from numcheck.formats._block_format import BlockFormat
-from numcheck.formats._blocks import quantize_blocks, report_blocks
+from numcheck.formats._block_report import report_blocks
+from numcheck.formats._blocks import quantize_blocks
 from numcheck.formats._modes import checked
 from numcheck.formats._registry import get, lookup
 from numcheck.formats._scalar import quantize_scalar
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from numcheck.formats._block_format import Extent
-    from numcheck.formats._blocks import BlockResult
+    from numcheck.formats._block_report import BlockResult
     from numcheck.formats._format import Rounding
     from numcheck.formats._modes import Overflow, ScaleRule, Subnormals
 
