@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sticky overflow flag of an NPU in saturation mode.
+
+Any overflow since the flag was last cleared sets it: one of an intermediate result
+inside a kernel too, and one in memory nobody has written yet. There is one flag for
+the process, so another reader, a loss scaler say, may clear it in between. A reading
+therefore says True, False, or None for "somebody else cleared it".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from numcheck_torch.doors import listen, unlisten
+from numcheck_torch.npu.door import ask, module
+from numcheck_torch.npu.mode import mode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["OverflowFlag", "overflow_flag"]
+
+_CLEAR: Final = "clear_npu_overflow_flag"
+_GET: Final = "get_npu_overflow_flag"
+
+
+def overflow_flag() -> OverflowFlag | None:
+    """Return the flag where it exists: on an NPU in saturation mode."""
+    npu = module()
+    if npu is None or mode() != "saturation" or not hasattr(npu, _GET):
+        return None
+    return OverflowFlag(npu)
+
+
+class OverflowFlag:
+    """The flag, bracketed: cleared on entering, read on leaving.
+
+    Reading waits for the device. Do it once a step, or in a replay.
+
+    Args:
+        npu: ``torch.npu``.
+
+    Attributes:
+        is_set: the last reading; None while nothing was read, and when somebody else
+            cleared the flag before it could be read.
+        others: how often somebody else cleared it since it was last cleared here.
+    """
+
+    def __init__(self, npu: Any) -> None:
+        self.is_set: bool | None = None
+        self.others = 0
+        self._npu = npu
+        self._is_mine = False
+        for owner in self._owners():
+            listen(owner, _CLEAR, after=self._heard)
+
+    def __enter__(self) -> Self:
+        """Clear the flag."""
+        self.clear()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Read the flag into `is_set`."""
+        self.read()
+
+    def clear(self) -> None:
+        """Clear the flag."""
+        self._mine(_CLEAR)
+        self.others = 0
+
+    def read(self) -> bool | None:
+        """Return whether an overflow happened since the flag was cleared.
+
+        A flag that is set stays set. None: somebody else cleared it, and what came
+        before is not known.
+        """
+        found = self._mine(_GET)
+        unknown = found is None or (not found and self.others > 0)
+        self.is_set = None if unknown else bool(found)
+        return self.is_set
+
+    def close(self) -> None:
+        """Stop listening for other readers."""
+        for owner in self._owners():
+            unlisten(owner, _CLEAR, self)
+
+    def _mine(self, name: str) -> Any:
+        before, self._is_mine = self._is_mine, True
+        try:
+            return ask(self._npu, name)
+        finally:
+            self._is_mine = before
+
+    def _heard(self, args: tuple[Any, ...], kwargs: dict[str, Any], _: Any) -> None:
+        if not self._is_mine:
+            self.others += 1
+
+    def _owners(self) -> Iterator[Any]:
+        """Yield the places where the functions can be called by others."""
+        yield self._npu
+        utils = getattr(self._npu, "utils", None)
+        if utils is not None:
+            yield utils
