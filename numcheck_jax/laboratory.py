@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numcheck.diagnose.laboratory import CannotRunError, Outcome
+from numcheck_jax.boundary import BOUNDARY
 from numcheck_jax.lift import lift
 from numcheck_jax.replay import arguments, kept_name, replay
 from numcheck_jax.sentinel import is_watchable
@@ -135,7 +136,8 @@ class JaxLaboratory:
     def _running(self) -> Iterator[None]:
         self.call.require_intact()
         try:
-            yield
+            with BOUNDARY.muted():
+                yield
         except CannotRunError:
             raise
         except Exception as error:  # the user's program runs inside

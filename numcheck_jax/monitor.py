@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -13,7 +15,9 @@ from numcheck.errors import NonFiniteError
 from numcheck.monitor import Monitor
 from numcheck.record.trace import Event
 from numcheck_jax import flax_nnx
+from numcheck_jax.boundary import BOUNDARY
 from numcheck_jax.capture import capture, is_traced, kept_alive
+from numcheck_jax.ingraph import enter, leave, reconstruct
 from numcheck_jax.inquiry import Inquiry
 from numcheck_jax.observed import scalars
 from numcheck_jax.results import result_of
@@ -21,9 +25,12 @@ from numcheck_jax.sentinel import is_bad, is_watchable, launch, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from types import TracebackType
 
+    from numcheck.diagnose.finding import Finding
     from numcheck.monitor import Options
     from numcheck_jax.capture import Call
+    from numcheck_jax.ingraph import Report
     from numcheck_jax.results import Key, Result
     from numcheck_jax.sentinel import Flag
 
@@ -45,6 +52,12 @@ class Pending:
     result: Result
     keys: tuple[Key, ...]
     flag: Flag
+
+
+_NOTICE = (
+    "numcheck: a NaN or Inf left {!r} inside a compiled program; call close() on its "
+    "monitor for the diagnosis"
+)
 
 
 class JaxMonitor(Monitor):
@@ -72,6 +85,8 @@ class JaxMonitor(Monitor):
         self._pending: Pending | None = None
         self._calls = 0
         self._inquiry = Inquiry(self, loss)
+        self._reports: list[Report] = []
+        self._checks: list[Finding] = []
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run the user's function and watch what it hands back.
@@ -81,28 +96,62 @@ class JaxMonitor(Monitor):
                 ``on_error="raise"``.
         """
         call = None if self._closed else self._before(args, kwargs)
-        if call is None or is_traced(call.given):
+        if call is None:
             return self.function(*args, **kwargs)
+        if is_traced(call.given):
+            return self._traced(call)
         with self._named(call):
             out = self.function(*args, **kwargs)
         return self._after(call, out)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings so far; waits for the last step unless errors are raised."""
+        if self.options.on_error != "raise":
+            self._settle_pending()
+            self._read_reports()
+        return super().findings
+
+    def take(self, findings: tuple[Finding, ...]) -> None:
+        """Keep what a check by hand found; called from any thread."""
+        self._checks.extend(findings)
+
+    def receive(self, report: Report) -> None:
+        """Keep what the check inside a program found; called from any thread."""
+        if not self._reports:
+            print(_NOTICE.format(self.function), file=sys.stderr)  # noqa: T201 - nothing may be raised where programs call back
+        self._reports.append(report)
 
     def close(self) -> None:
         """Read the last step's flag, deliver what it says, and stop watching."""
         if self._closed:
             return
         super().close()
+        BOUNDARY.shut(self)
         self._settle_pending()
+        self._read_reports()
 
     def _before(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call | None:
         if self._pending is not None and self._pending.flag.is_ready:
             self._settle_pending()
+        self._read_reports()
+        BOUNDARY.open(self)
         call: Call | None = None
         with self._guarded("the capture of a call"):
             call = capture(self.function, args, kwargs, self.step)
             if self._is_due() and not is_traced(call.given):
                 call = kept_alive(call)
         return call
+
+    def _traced(self, call: Call) -> Any:
+        """Run the function inside somebody's transformation."""
+        args, kwargs = call.args, call.kwargs
+        with self._guarded("the watch over gradients"):
+            args, kwargs = enter(self, call)
+        out = self.function(*args, **kwargs)
+        with self._guarded("the watch over outputs"):
+            return leave(self, call, out)
+        return out
 
     @contextlib.contextmanager
     def _named(self, call: Call) -> Iterator[None]:
@@ -170,18 +219,49 @@ class JaxMonitor(Monitor):
             if audit:
                 self._inquiry.audit(call, result, held)
 
+    def _read_reports(self) -> None:
+        """Act on what programs found since Python had the word last."""
+        reports, self._reports = self._reports, []
+        first = {(id(r.place), r.backward): r for r in reversed(reports)}
+        for report in reversed(first.values()):
+            with self._guarded("the diagnosis of a traced step"):
+                if (found := reconstruct(report)) is not None:
+                    call, result, held = found
+                    broken = [k for k, v in held.items() if not math.isfinite(v)]
+                    self._inquiry.trip(call, result, broken, held)
+        checks, self._checks = tuple(self._checks), []
+        self.deliver(checks)
+
     def _note(self, step: int, held: Mapping[Key, float]) -> None:
         """Keep the scalars that the flag held, once their roles are known."""
         if (roles := self._inquiry.roles) is not None:
             found = scalars(roles, held)
             self.events.extend(Event(name, step, v) for name, v in found.items())
 
-    @contextlib.contextmanager
-    def _guarded(self, where: str) -> Iterator[None]:
+    def _guarded(self, where: str) -> _Guard:
         """Keep an error of numcheck's own from the user's program."""
-        try:
-            yield
-        except (NonFiniteError, Warning):
-            raise
-        except Exception:  # noqa: BLE001 - nothing of ours may stop the training
-            self.fault(where)
+        return _Guard(self, where)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Guard:
+    """Records what fails inside its block and goes on; findings pass."""
+
+    monitor: Monitor
+    where: str
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        if isinstance(error, NonFiniteError | Warning):
+            return False
+        self.monitor.fault(self.where)
+        return True

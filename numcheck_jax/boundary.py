@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where reports of running programs wait for Python.
+
+A compiled program reports from a thread of the runtime, where nothing may be raised
+to the user and nothing may be run. Reports wait in the mailbox of the monitor whose
+step is under way, or here when there is none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numcheck.diagnose.finding import Finding
+
+__all__ = ["BOUNDARY", "Boundary", "Mailbox"]
+
+
+class Mailbox(Protocol):
+    """Takes findings from any thread; a monitor is one."""
+
+    def take(self, findings: tuple[Finding, ...]) -> None:
+        """Keep findings until Python has the word again."""
+        ...
+
+
+class Boundary:
+    """The open mailboxes of this process, and the findings that belong to none."""
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self._lock = threading.Lock()
+        self._open: list[weakref.ref[Mailbox]] = []
+        self._waiting: list[Finding] = []
+        self._muted = threading.local()
+
+    def open(self, mailbox: Mailbox) -> None:
+        """Say that a step of this mailbox's program is under way."""
+        with self._lock:
+            self._forget(mailbox)
+            self._open.append(weakref.ref(mailbox))
+
+    def shut(self, mailbox: Mailbox) -> None:
+        """Say that no step of it is under way any more."""
+        with self._lock:
+            self._forget(mailbox)
+
+    @contextlib.contextmanager
+    def muted(self) -> Iterator[None]:
+        """Hear nothing of this thread: a step is run again, and was told already."""
+        before = self.is_muted
+        self._muted.on = True
+        try:
+            yield
+        finally:
+            self._muted.on = before
+
+    @property
+    def is_muted(self) -> bool:
+        """Whether reports from this thread are to be dropped."""
+        return getattr(self._muted, "on", False)
+
+    def post(self, findings: tuple[Finding, ...]) -> bool:
+        """Hand findings to the step under way; return False when there is none."""
+        with self._lock:
+            boxes = [box for ref in self._open if (box := ref()) is not None]
+        if boxes:
+            boxes[-1].take(findings)
+        return bool(boxes)
+
+    def wait(self, findings: tuple[Finding, ...]) -> None:
+        """Keep findings that belong to no monitor."""
+        with self._lock:
+            self._waiting.extend(findings)
+
+    def collect(self) -> tuple[Finding, ...]:
+        """Return the findings that belong to no monitor, and forget them."""
+        with self._lock:
+            found, self._waiting = tuple(self._waiting), []
+        return found
+
+    def _forget(self, mailbox: Mailbox) -> None:
+        self._open = [r for r in self._open if r() not in (None, mailbox)]
+
+
+BOUNDARY = Boundary()
+"""One a process, as the runtime's threads are: a report carries no caller."""

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An identity inside a program that looks at what passes, forwards and backwards.
+
+A primitive of its own survives every transformation: it is batched whole, it is
+linear for derivatives of either mode, and it costs one reduction a value. Only where
+a value is not finite does the program call back, with the value itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING, Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from numcheck_jax.sentinel import INFINITE, is_watchable, word_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["CHECK", "Watcher", "watched"]
+
+
+class Watcher(Protocol):
+    """Is told by a running program what it found. Must be hashable."""
+
+    def found(
+        self,
+        values: Sequence[Any],
+        context: Sequence[Any],
+        *,
+        backward: bool,
+        batched: Sequence[int],
+        live: bool,
+    ) -> None:
+        """Take the values, one of which holds a NaN or an Inf.
+
+        Args:
+            values: what passed.
+            context: what else was to be handed over.
+            backward: whether these are cotangents.
+            batched: for each value, then each of the context, how many leading axes
+                `jax.vmap` added to it.
+            live: whether this is the user's own thread, where raising reaches him;
+                else it is a program's callback.
+        """
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Rule:
+    """What one check does; the parameters of its equation.
+
+    Attributes:
+        watcher: who is told.
+        count: number of values; the operands after them are context.
+        value: whether the values themselves are checked.
+        cotangent: whether their cotangents are.
+        backward: whether the values are cotangents already.
+        batched: number of leading axes that `vmap` added to each operand.
+    """
+
+    watcher: Watcher
+    count: int
+    value: bool
+    cotangent: bool
+    backward: bool
+    batched: tuple[int, ...]
+
+
+def watched(
+    watcher: Watcher,
+    values: Sequence[Any],
+    context: Sequence[Any] = (),
+    *,
+    value: bool = True,
+    cotangent: bool = True,
+) -> list[Any]:
+    """Return `values` unchanged, checked whenever the program runs.
+
+    Args:
+        watcher: who is told.
+        values: float arrays.
+        context: further arrays that a report carries, e.g. what is needed to run the
+            step again.
+        value: whether the values themselves are checked.
+        cotangent: whether their cotangents are.
+    """
+    operands = (*values, *context)
+    rule = _Rule(watcher, len(values), value, cotangent, False, (0,) * len(operands))  # noqa: FBT003 - six fields, all named above
+    return list(CHECK.bind(*operands, rule=rule))
+
+
+CHECK = Primitive("check_numerics")
+CHECK.multiple_results = True
+_TANGENT = Primitive("check_numerics_tangent")
+_TANGENT.multiple_results = True
+
+
+def _tell(rule: _Rule, *operands: Any, live: bool = False) -> None:
+    values = [np.asarray(x) for x in operands[: rule.count]]
+    context = [np.asarray(x) for x in operands[rule.count :]]
+    rule.watcher.found(
+        values, context, backward=rule.backward, batched=rule.batched, live=live
+    )
+
+
+def _is_bad(values: Sequence[Any]) -> jax.Array:
+    words = [word_of(x) for x in values if is_watchable(x) and x.size]
+    top = functools.reduce(jnp.maximum, words, jnp.zeros((), jnp.uint32))
+    return top >= INFINITE
+
+
+def _run(*operands: Any, rule: _Rule) -> list[Any]:
+    values = list(operands[: rule.count])
+    if rule.value and bool(_is_bad(values)):
+        _tell(rule, *operands, live=True)
+    return values
+
+
+def _emit(*operands: Any, rule: _Rule) -> list[Any]:
+    values = list(operands[: rule.count])
+    if rule.value:
+        tell = functools.partial(_tell, rule)
+        lax.cond(
+            _is_bad(values),
+            lambda *xs: jax.debug.callback(tell, *xs),
+            lambda *_: None,
+            *operands,
+        )
+    return values
+
+
+def _abstract(*avals: Any, rule: _Rule) -> list[Any]:
+    return list(avals[: rule.count])
+
+
+def _batched(
+    primitive: Primitive, operands: Sequence[Any], dims: Sequence[Any], rule: _Rule
+) -> tuple[list[Any], list[Any]]:
+    front = [
+        x if d is None else jnp.moveaxis(x, d, 0)
+        for x, d in zip(operands, dims, strict=True)
+    ]
+    batched = tuple(
+        depth + (d is not None) for depth, d in zip(rule.batched, dims, strict=True)
+    )
+    outs = primitive.bind(*front, rule=dataclasses.replace(rule, batched=batched))
+    where = [None if d is None else 0 for d in dims[: rule.count]]
+    return list(outs), where
+
+
+def _differentiate(
+    primals: Sequence[Any], tangents: Sequence[Any], *, rule: _Rule
+) -> tuple[list[Any], list[Any]]:
+    values = CHECK.bind(*primals, rule=rule)
+    given = list(tangents[: rule.count])
+    if not rule.cotangent:
+        return values, given
+    live = [i for i, t in enumerate(given) if not isinstance(t, ad.Zero)]
+    if live:
+        context = primals[rule.count :]
+        depths = [rule.batched[i] for i in live] + list(rule.batched[rule.count :])
+        linear = dataclasses.replace(rule, count=len(live), batched=tuple(depths))
+        passed = _TANGENT.bind(*(given[i] for i in live), *context, rule=linear)
+        for i, t in zip(live, passed, strict=True):
+            given[i] = t
+    return values, given
+
+
+def _transpose(cotangents: Sequence[Any], *operands: Any, rule: _Rule) -> list[Any]:
+    live = [i for i, ct in enumerate(cotangents) if not isinstance(ct, ad.Zero)]
+    found = list(cotangents)
+    if live:
+        depths = [rule.batched[i] for i in live] + list(rule.batched[rule.count :])
+        back = dataclasses.replace(
+            rule,
+            count=len(live),
+            value=True,
+            backward=not rule.backward,
+            batched=tuple(depths),
+        )
+        context = operands[rule.count :]
+        passed = CHECK.bind(*(cotangents[i] for i in live), *context, rule=back)
+        for i, ct in zip(live, passed, strict=True):
+            found[i] = ct
+    return [*found, *(None for _ in operands[rule.count :])]
+
+
+def _tangent(*operands: Any, rule: _Rule) -> list[Any]:
+    return list(operands[: rule.count])
+
+
+def _tangent_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, rule: _Rule
+) -> tuple[list[Any], list[Any]]:
+    values = _TANGENT.bind(*primals, rule=rule)
+    return values, list(tangents[: rule.count])
+
+
+CHECK.def_impl(_run)
+CHECK.def_abstract_eval(_abstract)
+batching.primitive_batchers[CHECK] = functools.partial(_batched, CHECK)
+batching.primitive_batchers[_TANGENT] = functools.partial(_batched, _TANGENT)
+ad.primitive_jvps[CHECK] = _differentiate
+ad.primitive_jvps[_TANGENT] = _tangent_jvp
+ad.primitive_transposes[_TANGENT] = _transpose
+_TANGENT.def_impl(_tangent)
+_TANGENT.def_abstract_eval(_abstract)
+mlir.register_lowering(CHECK, mlir.lower_fun(_emit, multiple_results=True))
+mlir.register_lowering(_TANGENT, mlir.lower_fun(_tangent, multiple_results=True))
