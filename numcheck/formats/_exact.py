@@ -39,8 +39,9 @@ def round_exactly(
     Example:
         >>> from numcheck.formats import get
         >>> from numcheck.formats._modes import Modes
-        >>> round_exactly(np.array([0.3, 500.0]), get("e4m3"), Modes("toward_zero"))
-        array([  0.28125, 448.     ])
+        >>> x = np.array([0.3, 500.0])
+        >>> round_exactly(x, get("e4m3"), Modes("toward_zero")).tolist()
+        [0.28125, 448.0]
     """
     magnitude = np.abs(x)
     negative = np.signbit(x)

@@ -130,7 +130,7 @@ def block_report(
     Example:
         >>> r = block_report([6.0, 1.1, 0.1, 7.5], "mxfp4")
         >>> r.clipped.tolist(), round(float(r.sqnr_db[0]), 2)
-        ([0.25], 16.12)
+        ([0.25], 16.15)
     """
     target = block_format(fmt, block_size, scale_rule)
     if target is None:

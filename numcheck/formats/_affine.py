@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integers with a scale and a zero point: x ≈ scale · (code - zero_point)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from numcheck.errors import ArgumentError
+from numcheck.formats._arrays import as_array, chunks
+from numcheck.formats._encode import encode
+from numcheck.formats._registry import get
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from numcheck.formats._format import Format, Rounding
+    from numcheck.formats._modes import Overflow
+
+__all__ = ["Affine", "affine_decode", "affine_encode", "affine_for"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Affine:
+    """A mapping from numbers to the codes of an integer format.
+
+    Attributes:
+        format: the integer format.
+        scale: number per code, positive; a number, or an array that broadcasts
+            against the data (one scale a channel).
+        zero_point: the code of 0, shaped as `scale`.
+    """
+
+    format: Format
+    scale: ArrayLike
+    zero_point: ArrayLike = 0
+
+
+def affine_for(x: object, fmt: object, *, symmetric: bool = True) -> Affine:
+    """Return the mapping that covers an array's finite values.
+
+    Args:
+        x: array of real numbers.
+        fmt: an integer format.
+        symmetric: whether 0 gets code 0 and the range is ±amax; else the range is
+            that of the values and 0, and 0 gets the nearest code.
+
+    Example:
+        >>> affine_for([-1.0, 3.0], "uint8", symmetric=False).zero_point
+        64
+    """
+    target = _integer(fmt)
+    low = high = 0.0
+    for piece in chunks(as_array(x, "x")):
+        finite = piece.astype(np.float64)
+        finite = finite[np.isfinite(finite)]
+        low = min(low, float(finite.min(initial=0.0)))
+        high = max(high, float(finite.max(initial=0.0)))
+    if symmetric:
+        amax = max(-low, high)
+        return Affine(target, amax / target.max if amax else 1.0)
+    steps = target.max - target.min
+    scale = (high - low) / steps if high > low else 1.0
+    return Affine(target, scale, int(np.rint(target.min - low / scale)))
+
+
+def affine_encode(
+    x: object,
+    mapping: Affine,
+    *,
+    rounding: Rounding | None = None,
+    overflow: Overflow = "saturate",
+) -> NDArray[np.integer[Any]]:
+    """Return the codes of `x`: round(x / scale) + zero_point, saturated or wrapped.
+
+    NaN gets the zero point, Inf the nearest limit.
+
+    Example:
+        >>> affine_encode([0.5, 100.0], Affine(get("int8"), 0.25)).tolist()
+        [2, 127]
+    """
+    scale = np.asarray(mapping.scale, np.float64)
+    if not (scale > 0).all():
+        raise ArgumentError(f"scale must be positive, got {mapping.scale!r}")
+    array = as_array(x, "x").astype(np.float64)
+    ratio = np.where(np.isnan(array), 0, array) / scale
+    # The zero point is whole, so it may be added before rounding only where no bits
+    # are lost; rounding to a wide integer first is exact.
+    whole = encode(ratio, "int53", rounding=rounding).astype(np.float64)
+    shifted = whole + np.asarray(mapping.zero_point, np.float64)
+    shifted = np.where(np.isinf(ratio), ratio, shifted)
+    return encode(shifted, mapping.format, overflow=overflow)
+
+
+def affine_decode(codes: ArrayLike, mapping: Affine) -> NDArray[np.float64]:
+    """Return scale · (code - zero_point).
+
+    Example:
+        >>> affine_decode([2, 127], Affine(get("int8"), 0.25)).tolist()
+        [0.5, 31.75]
+    """
+    numbers = np.asarray(codes, np.float64)
+    zero_point = np.asarray(mapping.zero_point, np.float64)
+    return np.asarray((numbers - zero_point) * np.asarray(mapping.scale, np.float64))
+
+
+def _integer(fmt: object) -> Format:
+    target = get(fmt)
+    if target.kind != "integer":
+        raise ArgumentError(f"an integer format is needed here, not {target.name}")
+    return target
