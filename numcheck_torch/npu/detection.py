@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from numcheck.errors import ArgumentError, MissingExtraError
 from numcheck.record.foreign import read_dump
-from numcheck_torch.npu.door import module
+from numcheck_torch.npu.door import ask, module
 
 if TYPE_CHECKING:
     import os
@@ -72,9 +72,10 @@ def overflow_detection(folder: str | os.PathLike[str]) -> Iterator[Detection]:
     config.write_text(
         json.dumps({"dump": {"dump_path": str(home), "dump_debug": "on"}})
     )
-    npu.init_dump()
+    # A process may begin and end dumping only once; later calls are refused.
+    ask(npu, "init_dump")
     npu.set_dump(str(config))
     try:
         yield Detection(home)
     finally:
-        npu.finalize_dump()
+        ask(npu, "finalize_dump")

@@ -53,7 +53,7 @@ def ask(owner: Any, path: str, *arguments: Any) -> Any:
     """Return what a function or setting says; None where it is missing or refuses.
 
     Versions differ in what they offer, and a driver that is not there answers with a
-    RuntimeError.
+    RuntimeError or an AssertionError.
 
     Args:
         owner: where to start; None gives None.
@@ -67,5 +67,5 @@ def ask(owner: Any, path: str, *arguments: Any) -> Any:
         return value
     try:
         return value(*arguments)
-    except (RuntimeError, ImportError, OSError, NotImplementedError):
+    except (RuntimeError, AssertionError, ImportError, OSError):
         return None

@@ -89,7 +89,8 @@ def classify_npu(name: str) -> tuple[Family, Effect]:
         (('attention', 'compute'), ('', 'move'))
     """
     plain = name.strip("_").removeprefix("npu_").removesuffix("_functional")
-    family = next((f for word, f in _BY_WORD if word in f"_{plain}"), "")
+    found = (family for word, family in _BY_WORD if word in f"_{plain}")
+    family: Family = next(found, "")
     if family == "cast":
         return "cast", "cast"
     if family == "fill":
