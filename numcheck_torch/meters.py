@@ -19,7 +19,7 @@ from numcheck_torch.statistics import measure, read
 if TYPE_CHECKING:
     from numcheck_torch.statistics import Measurement
 
-__all__ = ["ExtremesMeter", "FullMeter", "Meter"]
+__all__ = ["ExtremesMeter", "FullMeter", "Meter", "extremes"]
 
 _ROWS: Final = 1024
 
@@ -141,6 +141,31 @@ class _Table:
         block = torch.empty(_ROWS, 2, dtype=self._dtype, device=self._device)
         self._blocks.append(block)
         self._cells.extend(block.view(-1).unbind(0))
+
+
+def extremes(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the smallest and the largest element, still on the device.
+
+    Args:
+        tensor: floating-point or complex, not empty.
+
+    Returns:
+        Two values in float32, or float64 for a float64 tensor; NaN when there is one.
+
+    Example:
+        >>> extremes(torch.tensor([3.0, -1.0], dtype=torch.float16))
+        tensor([-1.,  3.])
+    """
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj())
+    if tensor.dtype.itemsize < 2:
+        tensor = tensor.float()
+    value = _packed(tensor)
+    if tensor.device.type == "npu":
+        pair = torch.stack([value.amin(), value.amax()])
+    else:
+        pair = torch.stack(list(torch.aminmax(value)))
+    return pair if pair.dtype == torch.float64 else pair.float()
 
 
 def _amax(low: float, high: float) -> float | None:

@@ -29,17 +29,17 @@ _SILENT_NAMESPACES: Final = frozenset(
 )
 # Kernels that update running statistics in training, which their schemas keep quiet.
 _RUNNING: Final = ("running_mean", "running_var")
-_HIDDEN_WRITES: Final = {
-    name: _RUNNING
-    for name in (
+_HIDDEN_WRITES: Final = dict.fromkeys(
+    (
         "native_batch_norm",
         "cudnn_batch_norm",
         "miopen_batch_norm",
         "batch_norm_update_stats",
         "batch_norm_gather_stats",
         "batch_norm_gather_stats_with_counts",
-    )
-}
+    ),
+    _RUNNING,
+)
 # Scalars that stand where a tensor could.
 _OPERANDS: Final = frozenset(
     {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The twin that runs in step is the lifted program, and the program is not disturbed."""
+"""The twin in step is the lifted program, and the program is not disturbed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
+from torch.nn import functional
 
 from numcheck.record import TraceBuilder
 from numcheck_torch.lift import Lift, lifted_parameters
@@ -55,12 +55,12 @@ def sorted_and_masked(x: torch.Tensor) -> torch.Tensor:
 def many_kinds(x: torch.Tensor) -> torch.Tensor:
     h = x.half().view(2, 3, 2, 2)
     kernel = torch.linspace(-1, 1, 9, dtype=torch.half).view(3, 3, 1, 1)
-    h = F.conv2d(h, kernel)
-    h = F.max_pool2d(h, 2).flatten(1)
-    h = F.layer_norm(h, (3,))
+    h = functional.conv2d(h, kernel)
+    h = functional.max_pool2d(h, 2).flatten(1)
+    h = functional.layer_norm(h, (3,))
     h = torch.softmax(h, -1, dtype=torch.float32).half()
     q = h.view(1, 1, 2, 3)
-    return F.scaled_dot_product_attention(q, q, q).cumsum(-1)
+    return functional.scaled_dot_product_attention(q, q, q).cumsum(-1)
 
 
 @pytest.mark.parametrize("program", [views_and_writes, sorted_and_masked, many_kinds])
@@ -89,7 +89,7 @@ class Net(nn.Module):
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         h = self.drop(self.norm(self.emb(ids)).mean(1))
-        h = self.bn(F.gelu(self.lin(h)))
+        h = self.bn(functional.gelu(self.lin(h)))
         y: torch.Tensor = self.out(h)
         return y
 
@@ -103,7 +103,7 @@ def step(
     net: nn.Module, ids: torch.Tensor, y: torch.Tensor, optimizer: Any = None
 ) -> torch.Tensor:
     torch.manual_seed(7)
-    loss = F.cross_entropy(net(ids).float(), y)
+    loss = functional.cross_entropy(net(ids).float(), y)
     loss.backward()
     if optimizer is not None:
         optimizer.step()
