@@ -99,14 +99,14 @@ def _of_origin(scene: Scene) -> Finding:
 def _of_departed(incident: Incident, provenance: Provenance, lost: Departed) -> Finding:
     scene = Scene(incident, provenance, Origin(lost.site, "birth", lost.harm))
     explanation: Explanation
-    if lost.kind in ("underflow", "stagnation"):
-        is_gradient = lost.site.phase == "backward"
-        ids: dict[FaultKind, str] = {
-            "underflow": "N201" if is_gradient else "N202",
-            "stagnation": "N401",
-        }
-        id_, fields = ids[lost.kind], {}
-    else:
+    is_gradient = lost.site.phase == "backward"
+    ids: dict[FaultKind, str] = {
+        "underflow": "N201" if is_gradient else "N202",
+        "stagnation": "N401",
+        "departure": "N402",
+    }
+    id_, fields = ids.get(lost.kind, ""), {}
+    if not id_:
         broke = what_broke(scene)
         id_, fields = broke.id, dict(broke.fields)
     explanation = why_silent(id_)

@@ -60,11 +60,18 @@ class Drift:
             )
             for g in grown
         )
-        if not (went == "healthy" and broke.id in OVERFLOWS) and not grown:
+        walked = broke.id in OVERFLOWS or _left_the_domain(scene, broke)
+        if not (went == "healthy" and walked) and not grown:
             return None
         advice = ("smaller_learning_rate", "clip_gradients", "warm_up")
         certainty: Certainty = "certain" if went == "healthy" and grown else "likely"
         return explain(self.id, "dynamics", certainty, *seen, advice=advice)
+
+
+def _left_the_domain(scene: Scene, broke: Match) -> bool:
+    """Whether a value that must stay positive, such as a scale, turned negative."""
+    negative = ("N301", "N302", "N312")
+    return broke.id in negative and scene.operand(0).has_negative
 
 
 def ran_away(scene: Scene) -> bool:

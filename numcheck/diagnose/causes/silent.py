@@ -15,6 +15,7 @@ __all__ = ["why_silent"]
 _BY_FINDING: dict[str, tuple[str, tuple[str, ...]]] = {
     "N201": ("N251", ("scale_the_loss", "bfloat16")),
     "N202": ("N252", ("float32_here", "rescale")),
+    "N402": ("N453", ("float32_here",)),
     "N401": ("N451", ("float32_accumulator", "integer_counter", "float32_master")),
 }
 _DEFAULT = ("N151", ("float32_here", "bfloat16", "rescale"))

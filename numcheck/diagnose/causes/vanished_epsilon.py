@@ -44,9 +44,7 @@ class VanishedEpsilon:
         limit = format_of(site)
         smallest = 0.0 if limit is None else limit.smallest_subnormal
         key = "epsilon_vanished" if value > 0 else "epsilon_is_zero"
-        seen = Evidence(
-            key, {"eps": value, "dtype": site.dtype, "smallest": smallest}
-        )
+        seen = Evidence(key, {"eps": value, "dtype": site.dtype, "smallest": smallest})
         certainty: Certainty = "certain" if healed else "likely"
         advice = ("larger_epsilon", "statistics_in_float32", "float32_master")
         return explain(self.id, "precision", certainty, seen, advice=advice)

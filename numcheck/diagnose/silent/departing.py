@@ -8,8 +8,11 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.harm import harm_rank
+from numcheck.diagnose.silent.departed import Departed
 from numcheck.diagnose.silent.flushed import flushed
+from numcheck.diagnose.silent.frozen import frozen
 from numcheck.diagnose.silent.stagnant import stagnant
+from numcheck.diagnose.silent.unresolved import unresolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,29 +21,10 @@ if TYPE_CHECKING:
     from numcheck.diagnose.provenance import Provenance
     from numcheck.record.site import Site
 
-__all__ = ["Departed", "departed"]
+__all__ = ["departed"]
 
 _KEPT = 0.5  # relative L2 error: more than half of the value is wrong
 _ON_THE_WAY = 0.25  # an operator that loses this much belongs to the story
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Departed:
-    """An operator at which a value was lost without a NaN or Inf in the results.
-
-    Attributes:
-        site: the operator.
-        kind: ``underflow``, ``stagnation``, or the infinity it hides.
-        evidence: the measured numbers.
-        harm: kept values that depart because of it, most important first.
-        on_the_way: sites that depart, by index.
-    """
-
-    site: Site
-    kind: FaultKind
-    evidence: tuple[Evidence, ...]
-    harm: tuple[Site, ...]
-    on_the_way: frozenset[int]
 
 
 def departed(
@@ -65,12 +49,18 @@ def departed(
                 harm = (*known.harm, site)
                 found[index] = dataclasses.replace(known, harm=harm)
                 continue
-            lost = _how(provenance, index)
-            if lost is not None:
-                kind, evidence = lost
+            how = _how(provenance, index)
+            if how is not None:
+                kind, evidence = how
+                # A second moment that underflows is what its optimizer's epsilon
+                # is for; it counts where it reaches a parameter.
+                if kind == "underflow" and site.role == "state":
+                    continue
                 start = provenance.view.trace.sites[index]
                 found[index] = Departed(start, kind, evidence, (site,), seen)
-    return _one_for_each_place(found[i] for i in sorted(found))
+    lost = list(_one_for_each_place(found[i] for i in sorted(found)))
+    still = None if lost else frozen(provenance.view, departures)
+    return tuple(lost if still is None else [still])
 
 
 def _walk(
@@ -105,7 +95,8 @@ def _how(
         held = provenance.view.summary(site)
         is_birth = not health.bad_parents(site) and health.is_real(index)
         return ((held.kind if held else None) or "inf", ()) if is_birth else None
-    return flushed(provenance.view, site) or stagnant(provenance.view, site)
+    view = provenance.view
+    return flushed(view, site) or stagnant(view, site) or unresolved(view, site)
 
 
 def _one_for_each_place(found: Iterable[Departed]) -> tuple[Departed, ...]:

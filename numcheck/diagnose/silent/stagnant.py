@@ -10,11 +10,15 @@ from numcheck.diagnose.load import format_of
 
 if TYPE_CHECKING:
     from numcheck.diagnose.finding import FaultKind, Field
+    from numcheck.formats import Format
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
     from numcheck.record.trace import StepView
 
-__all__ = ["stagnant"]
+__all__ = ["is_same", "stagnant"]
+
+
+_REDUCTIONS = ("sum", "mean", "cumulative")
 
 
 def stagnant(
@@ -22,12 +26,14 @@ def stagnant(
 ) -> tuple[FaultKind, tuple[Evidence, ...]] | None:
     """Return the evidence that an addition left its larger operand as it was."""
     limit, result = format_of(site), view.summary(site)
-    if site.family not in ("add", "sub", "optimizer", "sum", "cumulative"):
-        return None
     if limit is None or limit.kind != "float" or result is None:
         return None
+    if site.family in _REDUCTIONS:
+        return _accumulated(view, site, limit)
+    if site.family not in ("add", "sub", "optimizer"):
+        return None
     large, small = _operands(view, site)
-    if large is None or not small or not _is_same(large, result):
+    if large is None or not small or not is_same(large, result):
         return None
     fields: dict[str, Field] = {
         "large": large.amax or 0.0,
@@ -35,6 +41,24 @@ def stagnant(
         "dtype": limit.name,
     }
     return "stagnation", (Evidence("stagnant", fields),)
+
+
+def _accumulated(
+    view: StepView, site: Site, limit: Format
+) -> tuple[FaultKind, tuple[Evidence, ...]] | None:
+    """Return the evidence that a sum of terms of one sign lost most of its terms.
+
+    Terms of both signs may cancel, which leaves noise in any format.
+    """
+    held = [view.summary(p) for p in site.parents]
+    if len(held) != 1 or held[0] is None or held[0].low is None or held[0].low < 0:
+        return None
+    fields: dict[str, Field] = {
+        "terms": held[0].n,
+        "amax": held[0].amax or 0.0,
+        "dtype": limit.name,
+    }
+    return "stagnation", (Evidence("accumulated", fields),)
 
 
 def _operands(view: StepView, site: Site) -> tuple[Summary | None, float]:
@@ -53,7 +77,7 @@ def _operands(view: StepView, site: Site) -> tuple[Summary | None, float]:
     return large, max(rest)
 
 
-def _is_same(before: Summary, after: Summary) -> bool:
+def is_same(before: Summary, after: Summary) -> bool:
     """Whether everything measured about the two arrays agrees."""
     if before.amax is None or before.n != after.n:
         return False

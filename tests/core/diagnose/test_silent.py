@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Harm without NaN or Inf, and the healthy programs that must stay silent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from numcheck.diagnose import diagnose
+from tests.core.diagnose.story import Story
+
+if TYPE_CHECKING:
+    from numcheck.diagnose import Finding
+
+f32 = np.float32
+f16 = np.float16
+bf16 = ml_dtypes.bfloat16
+
+
+def found(story: Story, **fields: Any) -> tuple[Finding, ...]:
+    return diagnose(story.incident(audited=True, **fields))
+
+
+def small_gradient(scale: float, dtype: str = "float16") -> Story:
+    story = Story()
+    w = story.source("parameter", np.ones(8, dtype), "w")
+    story.keep("loss", w)
+    g = story.source("constant", np.full(8, 1e-8, f32), "g")
+    scaled = story.op("mul", np.multiply, g, scale, phase="backward")
+    story.keep("gradient", story.cast(scaled, dtype, phase="backward"), "w")
+    return story
+
+
+def test_a_gradient_below_half_of_the_smallest_number_is_lost() -> None:
+    (finding,) = found(small_gradient(1.0))
+    assert (finding.id, finding.kind, finding.site.op) == (
+        "N201",
+        "underflow",
+        "convert",
+    )
+    assert finding.cause
+    assert finding.cause.cls == "precision"
+    assert [s.op for s in finding.harm] == ["gradient:w"]
+
+
+def test_a_scaled_gradient_and_a_wider_range_are_not() -> None:
+    assert found(small_gradient(2.0**14)) == ()
+    assert found(small_gradient(1.0, "bfloat16")) == ()
+
+
+def test_an_infinity_that_a_reciprocal_hides_is_an_overflow() -> None:
+    story = Story()
+    x = story.source("input", np.full((2, 512), 16, f16))
+    square = story.op("mul", np.multiply, x, x)
+    total = story.op("sum", lambda v: np.sum(v, -1, dtype=v.dtype), square)
+    root = story.op("rsqrt", lambda v: 1 / np.sqrt(v), total)
+    story.keep(
+        "output", story.op("mul", lambda a, b: a * b[:, None].astype(a.dtype), x, root)
+    )
+    (finding,) = found(story)
+    assert (finding.id, finding.kind, finding.site.op) == ("N103", "+inf", "sum")
+
+
+def test_a_counter_that_sticks_is_found_at_its_addition() -> None:
+    story = Story()
+    n = story.source("constant", np.zeros((), bf16), "n")
+    for i in range(600):
+        n = story.op(
+            "add", lambda a, b: a + np.asarray(b, a.dtype), n, 1.0, iteration=(i,)
+        )
+    story.keep("output", n)
+    (finding,) = found(story)
+    assert (finding.id, finding.kind, finding.site.op) == ("N401", "stagnation", "add")
+    assert finding.evidence[0].fields["large"] == 256.0
+
+
+def test_noise_left_by_a_cancellation_is_no_fault() -> None:
+    story = Story()
+    rng = np.random.default_rng(0)
+    a = story.source("input", (1 + rng.normal(0, 1e-6, 64)).astype(f32))
+    low = story.cast(a, "float16")
+    story.keep("gradient", story.op("sub", lambda v: v - v.mean(dtype=v.dtype), low))
+    assert story.departures[2] > 0.5
+    assert found(story) == ()
+
+
+def test_angles_coarser_than_a_turn_lose_all_significance() -> None:
+    story = Story()
+    positions = story.source("input", np.arange(4096, dtype=np.int32))
+    angles = story.cast(positions, "bfloat16")
+    wide = story.op("trigonometric", np.sin, angles, op="sin")
+    story.keep("loss", wide)
+    (finding,) = found(story)
+    assert (finding.id, finding.kind) == ("N402", "departure")
+
+
+def update(rate: float, dtype: Any = bf16, weights: int = 2) -> Story:
+    story = Story()
+    rng = np.random.default_rng(0)
+    story.keep("loss", story.source("constant", f32(1.0)))
+    for i in range(weights):
+        w = story.source("parameter", rng.normal(size=64).astype(dtype), f"w{i}")
+        g = story.source("constant", rng.normal(size=64).astype(dtype), f"g{i}")
+
+        def moved(a: Any, b: Any) -> Any:
+            return (a - f32(rate) * b).astype(a.dtype)
+
+        new = story.op("add", moved, w, g, phase="optimizer")
+        story.keep("parameter", new, f"w{i}")
+    return story
+
+
+def test_weights_that_no_update_moves_are_frozen() -> None:
+    (finding,) = found(update(1e-6))
+    assert (finding.id, finding.kind, finding.phase) == (
+        "N401",
+        "stagnation",
+        "optimizer",
+    )
+    assert len(finding.harm) == 2
+
+
+@pytest.mark.parametrize("rate", [1e-2, 0.0])
+def test_weights_that_move_or_are_not_meant_to_are_not_frozen(rate: float) -> None:
+    assert found(update(rate)) == ()
+
+
+def test_float32_weights_are_never_frozen() -> None:
+    assert found(update(1e-12, f32)) == ()
+
+
+def test_one_frozen_norm_among_moving_weights_is_no_fault() -> None:
+    story = update(1e-2, weights=4)
+    w = story.source("parameter", np.ones(4, bf16), "norm")
+    tiny = story.op(
+        "add", lambda a: (a + f32(1e-4)).astype(a.dtype), w, phase="optimizer"
+    )
+    story.keep("parameter", tiny, "norm")
+    assert found(story) == ()
+
+
+def test_an_infinite_scaled_gradient_is_the_search_for_a_scale() -> None:
+    story = Story()
+    story.keep("loss", story.source("constant", f32(1.0)))
+    g = story.source("constant", f32([1e6]), "g")
+    story.keep("gradient", story.cast(g, "float16", phase="backward"), "w")
+    assert found(story)
+    assert found(story, settings={"dynamic_loss_scale": True}) == ()
