@@ -8,6 +8,7 @@ turns them into a language.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -146,3 +147,9 @@ class Finding:
     def phase(self) -> Phase:
         """Phase of the origin."""
         return self.site.phase
+
+    def _repr_html_(self) -> str:
+        """Return how a notebook shows it; the report is found only when asked."""
+        notebook = importlib.import_module("numcheck.report.notebook")
+        shown: str = notebook.finding_html(self)
+        return shown

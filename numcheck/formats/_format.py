@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
 from typing import Literal
 
@@ -277,3 +278,9 @@ class Format:
     def __str__(self) -> str:
         """Return the canonical name."""
         return self.name
+
+    def _repr_html_(self) -> str:
+        """Return how a notebook shows it; the report is found only when asked."""
+        notebook = importlib.import_module("numcheck.report.notebook")
+        shown: str = notebook.format_html(self)
+        return shown

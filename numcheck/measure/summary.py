@@ -10,6 +10,7 @@ and merge up to rounding.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -165,6 +166,12 @@ class Summary:
             total_sq=_added(self.total_sq, other.total_sq),
             exponents=_merged_exponents(self.exponents, other.exponents),
         )
+
+    def _repr_html_(self) -> str:
+        """Return how a notebook shows it; the report is found only when asked."""
+        notebook = importlib.import_module("numcheck.report.notebook")
+        shown: str = notebook.summary_html(self)
+        return shown
 
 
 def _counted_or_reached(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -77,6 +78,12 @@ class Trace:
             KeyError: nothing was recorded for that step and rank.
         """
         return StepView(self, step, rank, self.summaries[step, rank])
+
+    def _repr_html_(self) -> str:
+        """Return how a notebook shows it; the report is found only when asked."""
+        notebook = importlib.import_module("numcheck.report.notebook")
+        shown: str = notebook.trace_html(self)
+        return shown
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

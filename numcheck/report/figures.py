@@ -48,7 +48,10 @@ def headroom_bits(summary: Summary | None, dtype: str) -> float | None:
         return -math.inf
     if summary.amax is None:
         return None
-    return math.inf if summary.amax == 0 else math.log2(largest / summary.amax)
+    if summary.amax == 0:
+        return math.inf
+    # The quotient of a large maximum and a tiny amax would itself overflow.
+    return math.log2(largest) - math.log2(summary.amax)
 
 
 def format_max(dtype: str) -> float | None:

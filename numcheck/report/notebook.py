@@ -7,6 +7,7 @@ Self-contained markup with inline style: a notebook keeps no style sheet of ours
 from __future__ import annotations
 
 import html
+import math
 from typing import TYPE_CHECKING, Any
 
 from numcheck.report.figures import amax_text, bits_text, count_text, headroom_bits
@@ -93,9 +94,9 @@ def trace_html(trace: Trace, most: int = 30) -> str:
     return _table(f"{title}; {text('report.mark_step', step=last[0])}", rows)
 
 
-def _danger(summary: Summary, dtype: str) -> float:
+def _danger(summary: Summary, dtype: str) -> tuple[bool, float]:
     bits = headroom_bits(summary, dtype)
-    return float("-inf") if summary.has_nan else float("inf") if bits is None else bits
+    return not summary.has_nan, math.inf if bits is None else bits
 
 
 def _left(summary: Summary, dtype: str) -> str:

@@ -11,19 +11,19 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 import jinja2
-from markupsafe import Markup
 
 import numcheck
 from numcheck.report.colour import NAN_CODE, STOPS, UNMEASURED_CODE, colour_of_code
 from numcheck.report.departed import departed
 from numcheck.report.messages import LANGUAGES, catalogue, language, text
-from numcheck.report.page_cards import both, page_card
+from numcheck.report.page_cards import page_card
 from numcheck.report.page_data import Places, page_data
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from numcheck.report.content import Content
+    from numcheck.report.page_cards import Pair
 
 __all__ = ["page"]
 
@@ -49,7 +49,7 @@ def page(
     coverage = content.coverage
     return _template().render(
         lang=language(lang),
-        t=_both_texts,
+        both_texts=_both_texts,
         content=content,
         cards=[page_card(f, places) for f in content.findings],
         experiments=[_experiment(e) for e in content.experiments],
@@ -58,29 +58,27 @@ def page(
         else [],
         seen=_pairs(coverage.seen),
         unseen=_pairs(coverage.unseen),
-        data=Markup(_script_safe(data)),  # noqa: S704 - every `<` in it is escaped
+        data=_script_safe(data),
         has_map=bool(data["rows"]),
         has_curves=bool(data["curves"]),
         left_out=data["left_out"],
         steps_in_column=data["steps_in_column"],
         phases=list(dict.fromkeys(sites[i].phase for i in data["rows"])),
         dtypes=sorted({sites[i].dtype for i in data["rows"]}),
-        style=Markup(_file("page.css")),  # noqa: S704 - our own file
-        script=Markup(script),  # noqa: S704 - our own files
+        style=_file("page.css"),
+        script=script,
         script_hash=_hash(script),
         version=numcheck.__version__,
     )
 
 
-def _both_texts(key: str, **fields: object) -> Markup:
-    return both(*(text(f"page.{key}", lang, **fields) for lang in LANGUAGES))
+def _both_texts(key: str, **fields: object) -> Pair:
+    english, chinese = (text(f"page.{key}", lang, **fields) for lang in LANGUAGES)
+    return english, chinese
 
 
-def _pairs(sentences: Callable[[str], Any]) -> list[Markup]:
-    return [
-        both(*pair)
-        for pair in zip(*(sentences(lang) for lang in LANGUAGES), strict=True)
-    ]
+def _pairs(sentences: Callable[[str], Iterable[str]]) -> list[Pair]:
+    return list(zip(sentences("en"), sentences("zh"), strict=True))
 
 
 def _texts(prefix: str) -> Mapping[str, Mapping[str, str]]:

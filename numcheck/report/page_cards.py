@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup, escape
-
 from numcheck.report.chain import chain_links, is_origin
 from numcheck.report.colour import code_of, colour_of_code
 from numcheck.report.figures import (
@@ -28,23 +26,12 @@ if TYPE_CHECKING:
     from numcheck.record.site import Site
     from numcheck.report.page_data import Places
 
-__all__ = ["both", "page_card"]
+__all__ = ["Pair", "page_card"]
+
+Pair = tuple[str, str]
+"""A sentence in English and in Chinese; the page shows one of them."""
 
 _LONGEST_CHAIN = 40
-
-
-def both(english: str, chinese: str) -> Markup:
-    """Return markup that holds both texts, of which the page shows one.
-
-    Example:
-        >>> both("a < b", "a < b"), str(both("x", "y"))
-        (Markup('a &lt; b'), '<span lang="en">x</span><span lang="zh">y</span>')
-    """
-    if english == chinese:
-        return escape(english)
-    return Markup('<span lang="en">{}</span><span lang="zh">{}</span>').format(
-        english, chinese
-    )
 
 
 def page_card(finding: Finding, places: Places) -> dict[str, Any]:
@@ -54,13 +41,13 @@ def page_card(finding: Finding, places: Places) -> dict[str, Any]:
         finding: what to show.
         places: where its sites stand in the trace that is shown.
     """
-    proses = [Prose(finding, lang) for lang in LANGUAGES]
+    english, chinese = (Prose(finding, lang) for lang in LANGUAGES)
 
-    def say(words: Callable[[Prose], str]) -> Markup:
-        return both(*map(words, proses))
+    def say(words: Callable[[Prose], str]) -> Pair:
+        return words(english), words(chinese)
 
-    def each(words: Callable[[Prose], Iterable[str]]) -> list[Markup]:
-        return [both(*pair) for pair in zip(*map(words, proses), strict=True)]
+    def each(words: Callable[[Prose], Iterable[str]]) -> list[Pair]:
+        return list(zip(words(english), words(chinese), strict=True))
 
     source = finding.site.source
     return {
@@ -88,9 +75,7 @@ def page_card(finding: Finding, places: Places) -> dict[str, Any]:
     }
 
 
-def _fact(
-    fact: Fact, say: Callable[[Callable[[Prose], str]], Markup]
-) -> dict[str, Any]:
+def _fact(fact: Fact, say: Callable[[Callable[[Prose], str]], Pair]) -> dict[str, Any]:
     summary = fact.summary
     infinities = (
         None

@@ -171,3 +171,8 @@ def overflow() -> Finding:
         masked=(known[5],),
         count=2,
     )
+
+
+def departures() -> dict[int, float]:
+    """Returns how far values of an earlier step lay from their float32 shadow."""
+    return {2: 3e-4, 3: 5e-4, 4: math.inf, 5: math.nan, 6: 0.0, 7: 2e-3, 8: 2e-3}
