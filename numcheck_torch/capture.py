@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import TYPE_CHECKING, Any
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -25,16 +26,22 @@ __all__ = ["Autocast", "Forward", "Kept", "RandomState", "without_autocast"]
 
 _SAMPLES = 64
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_NUMPY = frozenset(
+    {
+        torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+        torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128,
+    }
+)  # fmt: skip
 
 
+@functools.cache
 def devices() -> tuple[str, ...]:
     """Return the types of the devices a program can use here, ``cpu`` first."""
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     return ("cpu",) if accelerator is None else ("cpu", accelerator.type)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RandomState:
+class RandomState(NamedTuple):
     """State of the random generators of every device."""
 
     cpu: torch.Tensor
@@ -56,8 +63,7 @@ class RandomState:
             torch.get_device_module(name).set_rng_state(state)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Autocast:
+class Autocast(NamedTuple):
     """Mixed precision as it was set: (device, enabled, dtype), and caching."""
 
     states: tuple[tuple[str, bool, torch.dtype], ...]
@@ -100,8 +106,7 @@ def without_autocast() -> Iterator[None]:
         yield
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     """A tensor kept by reference, and how to tell that it was written since."""
 
     tensor: torch.Tensor
@@ -126,14 +131,14 @@ class Kept:
 
 
 def _fingerprint(tensor: torch.Tensor) -> bytes:
-    plain = type(tensor) is torch.Tensor and tensor.layout == torch.strided
-    if not plain or tensor.device.type != "cpu" or tensor.requires_grad:
+    if type(tensor) is not torch.Tensor or tensor.requires_grad or not tensor.is_cpu:
         return b""
-    if not tensor.is_contiguous() or tensor.is_complex() or tensor.is_quantized:
+    if tensor.layout != torch.strided or not tensor.is_contiguous():
         return b""
-    bits = tensor.view(-1).view(_BITS[tensor.element_size()])
-    stride = max(1, bits.numel() // _SAMPLES)
-    return bits[::stride].numpy().tobytes()
+    if tensor.dtype not in _NUMPY:
+        tensor = tensor.view(_BITS[tensor.element_size()])
+    values = tensor.numpy().reshape(-1)
+    return values[:: max(1, values.size // _SAMPLES)].tobytes()
 
 
 @dataclasses.dataclass(slots=True)

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -23,8 +22,7 @@ def is_inside() -> bool:
     return torch._C._current_graph_task_id() != -1
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class EngineRun:
+class EngineRun(NamedTuple):
     """What the engine was asked to do.
 
     Attributes:

@@ -78,6 +78,7 @@ class Hooks:
     def __init__(self, model: torch.nn.Module, listener: Listener) -> None:
         self._listener = weakref.ref(listener)
         self._model = weakref.ref(model)
+        self._run: engine.EngineRun | None = None
         self._calls: list[tuple[torch.nn.Module, tuple[RemovableHandle, ...]]] = []
         self._others: list[RemovableHandle] = [
             register_optimizer_step_pre_hook(self._pre_step()),
@@ -181,15 +182,17 @@ class Hooks:
     def _engine_in(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         listener = self._listener()
         if listener is not None and not engine.is_inside():
-            listener.before_engine(engine.EngineRun.of(args, kwargs))
+            self._run = engine.EngineRun.of(args, kwargs)
+            listener.before_engine(self._run)
 
     def _engine_out(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
     ) -> None:
         listener = self._listener()
         if listener is not None and not engine.is_inside():
-            run = engine.EngineRun.of(args, kwargs)
-            listener.after_engine(run, tuple(result or ()))
+            run, self._run = self._run, None
+            if run is not None:
+                listener.after_engine(run, tuple(result or ()))
 
     def _pre_step(self) -> Any:
         reference = self._listener

@@ -33,7 +33,7 @@ def inquire(
         monitor.step,
         reproduced=_failed(trace, monitor.step),
         history=tuple(monitor.events),
-        settings=settings_of_run(monitor),
+        settings=settings_of_run(monitor, trace),
     )
     monitor.keep(incident)
     findings = investigate(
@@ -59,7 +59,7 @@ def audit(monitor: TorchMonitor, laboratory: TorchLaboratory) -> None:
         reproduced=True,
         departures=departures,
         history=tuple(monitor.events),
-        settings=settings_of_run(monitor),
+        settings=settings_of_run(monitor, trace),
     )
     monitor.record(trace)
     monitor.deliver(diagnose(incident))

@@ -12,15 +12,17 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from numcheck_torch import modes
 from numcheck_torch.capture import RandomState
 from numcheck_torch.places import nearest_place
-from numcheck_torch.program import Operation, Slot
-from numcheck_torch.trees import map_tensors
+from numcheck_torch.program import Operation
+from numcheck_torch.trees import map_tensors, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,19 +35,20 @@ _SILENT = frozenset({"profiler", "prim", "debug_mode_ops"})
 
 
 class LossTape(TorchDispatchMode):
-    """Appends each operator that runs while it is on the stack to a `Program`."""
+    """Appends each operator that runs while it is on the stack to a `Program`.
+
+    Args:
+        program: where operators are written down.
+        fault: called in an ``except`` block when that fails.
+    """
 
     def __init__(self, program: Program, fault: Callable[[str], None]) -> None:
-        """Make a tape that is off the stack.
-
-        Args:
-            program: where operators are written down.
-            fault: called in an ``except`` block when that fails.
-        """
         super().__init__()  # type: ignore[no-untyped-call]
         self.program = program
         self._fault = fault
-        self._pid = os.getpid()
+        tape = weakref.ref(self)
+        # A worker process forked while the tape is on would write down its own work.
+        os.register_at_fork(after_in_child=lambda: _leave(tape()))
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -59,71 +62,91 @@ class LossTape(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Run the operator and write it down."""
+        """Run the operator and write it down, if it belongs to the program."""
         kwargs = kwargs or {}
-        if (
-            func.namespace in _SILENT
-            or torch._C._current_graph_task_id() != -1
-            or os.getpid() != self._pid
-            or not self.program.concerns((args, kwargs))
-        ):
+        plan = _plan(func)
+        if plan.is_silent or torch._C._current_graph_task_id() != -1:
             return func(*args, **kwargs)
         try:
-            slots = self._slots(func, args, kwargs)
-            random = RandomState.now() if _draws(func) else None
+            slots = self._slots(plan, args, kwargs)
+            random = RandomState.now() if plan.draws and slots is not None else None
         except Exception:  # noqa: BLE001 - the user's loss must run whatever happens
             self._gave_up()
             return func(*args, **kwargs)
         out = func(*args, **kwargs)
-        try:
-            self._write(func, slots, random, out)
-        except Exception:  # noqa: BLE001 - as above
-            self._gave_up()
+        if slots is not None:
+            try:
+                self._write(func, slots, random, out)
+            except Exception:  # noqa: BLE001 - as above
+                self._gave_up()
         return out
 
     def _slots(
-        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Any, Any]:
-        written = _written(func)
-        new = [self._stand_in(a, copied=i in written) for i, a in enumerate(args)]
-        named = {k: self._stand_in(a, copied=k in written) for k, a in kwargs.items()}
-        return tuple(new), named
+        self, plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """Return the arguments with slots for tensors; None for a foreign operator."""
+        concerns = self.program.concerns
+        if not any(map(concerns, plan.tensors(args, kwargs))):
+            return None
+        used, written = self.program.used, plan.written
 
-    def _stand_in(self, argument: Any, *, copied: bool) -> Any:
-        used = self.program.used
-        return map_tensors(argument, lambda t: Slot(used(t, copied=copied)))
+        def stand_in(argument: Any, key: int | str) -> Any:
+            if isinstance(argument, torch.Tensor):
+                return used(argument, copied=key in written)
+            if isinstance(argument, list | tuple):
+                copied = key in written
+                return map_tensors(argument, lambda t: used(t, copied=copied))
+            return argument
+
+        new = tuple([stand_in(a, i) for i, a in enumerate(args)])
+        return new, {k: stand_in(a, k) for k, a in kwargs.items()} if kwargs else {}
 
     def _write(
         self, func: Any, slots: Any, random: RandomState | None, out: Any
     ) -> None:
-        self.program.append(
-            Operation(
-                function=func,
-                args=slots[0],
-                kwargs=slots[1],
-                outputs=self.program.outputs_of(out),
-                grad=torch.is_grad_enabled(),
-                random=random,
-                place=nearest_place(sys._getframe(2)),
-            )
-        )
+        program = self.program
+        if isinstance(out, torch.Tensor):
+            outputs: tuple[int, ...] = (program.made(out),)
+        else:
+            outputs = program.outputs_of(out)
+        place = nearest_place(sys._getframe(2))
+        grad = torch.is_grad_enabled()
+        new, named = slots
+        event = Operation(func, new, named, outputs, grad, random, place)
+        program.append(event)
 
     def _gave_up(self) -> None:
         self.program.gap = "an operator of the loss could not be written down"
         self._fault("the tape of the loss")
 
 
-@functools.cache
-def _draws(func: Any) -> bool:
-    """Whether an operator draws random numbers."""
-    return torch.Tag.nondeterministic_seeded in func.tags
+def _leave(tape: LossTape | None) -> None:
+    if tape is not None:
+        modes.remove(tape)
+
+
+class _Plan(NamedTuple):
+    """What is fixed about an operator."""
+
+    is_silent: bool
+    draws: bool
+    written: frozenset[int | str]
+
+    def tensors(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> list[torch.Tensor]:
+        """Return the tensors among the arguments."""
+        found = [a for a in args if isinstance(a, torch.Tensor)]
+        if kwargs or any(isinstance(a, list | tuple) for a in args):
+            return list(tensors((args, kwargs)))
+        return found
 
 
 @functools.cache
-def _written(func: Any) -> frozenset[int | str]:
-    """Return positions and names of the arguments that an operator writes."""
-    found: set[int | str] = set()
+def _plan(func: Any) -> _Plan:
+    written: set[int | str] = set()
     for i, argument in enumerate(func._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
-            found |= {i, argument.name}
-    return frozenset(found)
+            written |= {i, argument.name}
+    draws = torch.Tag.nondeterministic_seeded in func.tags
+    return _Plan(func.namespace in _SILENT, draws, frozenset(written))

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TorchMonitor"]
 
+_NAMES_LAST = 64
+"""Steps after which the list of parameters is made anew."""
+
 
 class TorchMonitor(Monitor):
     """Watches one module: what it was called with, its loss, gradients and update.
@@ -60,6 +63,8 @@ class TorchMonitor(Monitor):
         self._fleet = Fleet(optimizers)
         self._initial: dict[str, torch.Tensor] | None = None
         self._audit_due = options.audit_first
+        self._named: list[tuple[str, torch.nn.Parameter]] | None = None
+        self._named_until = 0
         self._sleepers = 0
         self.hooks = Hooks(model, self)
         atexit.register(_close_at_exit, weakref.ref(self))
@@ -236,7 +241,7 @@ class TorchMonitor(Monitor):
         elif self._window.is_fresh:
             if self._window.awaits_gradient:
                 self._check_thrown_away(self._window.candidates)
-            elif not self._gradients():
+            elif not self._trained():
                 self._check_thrown_away(self._window.losses)
 
     def _check_thrown_away(self, losses: list[torch.Tensor]) -> None:
@@ -285,19 +290,22 @@ class TorchMonitor(Monitor):
         self._fleet.look_around(self.model)
         self.scale.look_around()
 
+    def _trained(self) -> list[torch.nn.Parameter]:
+        """Return the parameters that have a gradient now."""
+        self._gradients()
+        return [p for _, p in self._named or () if p.grad is not None]
+
     def _gradients(self) -> list[tuple[str, torch.Tensor]]:
-        return [
-            (name, p.grad)
-            for name, p in self.model.named_parameters()
-            if p.grad is not None
-        ]
+        if self._named is None or self.step >= self._named_until:
+            # Walking the modules costs more than the check itself.
+            self._named = list(self.model.named_parameters())
+            self._named_until = self.step + _NAMES_LAST
+        return [(n, p.grad) for n, p in self._named if p.grad is not None]
 
     def _covers(self, parameters: list[Any]) -> bool:
         """Whether the list holds every parameter that has a gradient."""
         listed = {id(p) for p in parameters}
-        return all(
-            id(p) in listed for p in self.model.parameters() if p.grad is not None
-        )
+        return all(id(p) in listed for p in self._trained())
 
 
 def _close_at_exit(reference: weakref.ref[TorchMonitor]) -> None:

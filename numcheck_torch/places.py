@@ -8,10 +8,9 @@ the file, line and function name noted the first time.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -27,8 +26,7 @@ _LIBRARIES = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A line of the user's program."""
 
     file: str
@@ -40,10 +38,15 @@ def nearest_place(frame: FrameType | None) -> Place | None:
     """Return the innermost line, from `frame` outwards, that is not a library's."""
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(_LIBRARIES):
+        if not _is_library(code.co_filename):
             return Place(code.co_filename, frame.f_lineno, code.co_qualname)
         frame = frame.f_back
     return None
+
+
+@functools.cache
+def _is_library(file: str) -> bool:
+    return file.startswith(_LIBRARIES)
 
 
 def call_at(

@@ -9,9 +9,8 @@ of other models) strongly, because nothing can make them again.
 
 from __future__ import annotations
 
-import dataclasses
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -40,8 +39,7 @@ class Slot:
         self.index = index
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """One operator between the module's output and the gradient.
 
     Attributes:
@@ -63,8 +61,7 @@ class Operation:
     place: Place | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Gradient:
+class Gradient(NamedTuple):
     """One run of the autograd engine.
 
     Attributes:
@@ -96,7 +93,6 @@ class Program:
         externals: values from outside, by slot.
         written: those of them that the program writes; kept as copies.
         unscaled: for a root made by a gradient scaler, the slot of the loss itself.
-        shapes: shape of each slot's tensor when it was last returned by an event.
         gap: why the program cannot be run again; empty while it can.
     """
 
@@ -105,40 +101,40 @@ class Program:
         self.externals: dict[int, Kept] = {}
         self.written: set[int] = set()
         self.unscaled: dict[int, int] = {}
-        self.shapes: dict[int, tuple[int, ...]] = {}
         self.gap = ""
         self._next = 0
-        self._slots: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
+        self._slots: dict[int, tuple[weakref.ref[torch.Tensor], Slot]] = {}
 
     def slot(self, tensor: torch.Tensor) -> int | None:
         """Return the slot of a tensor that an event made or used; None for others."""
         found = self._slots.get(id(tensor))
-        return found[1] if found is not None and found[0]() is tensor else None
+        return found[1].index if found is not None and found[0]() is tensor else None
 
     def made(self, tensor: torch.Tensor) -> int:
         """Return the slot of a tensor that the present event returned."""
         known = self.slot(tensor)
-        return self._enter(tensor) if known is None else known
+        return self._enter(tensor).index if known is None else known
 
-    def used(self, tensor: torch.Tensor, *, copied: bool = False) -> int:
+    def used(self, tensor: torch.Tensor, *, copied: bool = False) -> Slot:
         """Return the slot of a tensor that the present event reads.
 
         Args:
             tensor: what it reads.
             copied: keep a copy, because the event also writes it.
         """
-        known = self.slot(tensor)
-        if known is not None:
-            if copied and known in self.externals:
-                self._copy(known, tensor)
-            return known
+        found = self._slots.get(id(tensor))
+        if found is not None and found[0]() is tensor:
+            slot = found[1]
+            if copied and slot.index in self.externals:
+                self._copy(slot.index, tensor)
+            return slot
         if tensor.grad_fn is not None:
             self.gap = "the loss used a value the module computed but did not return"
-        index = self._enter(tensor)
-        self.externals[index] = Kept.of(tensor)
+        slot = self._enter(tensor)
+        self.externals[slot.index] = Kept.of(tensor)
         if copied:
-            self._copy(index, tensor)
-        return index
+            self._copy(slot.index, tensor)
+        return slot
 
     def _copy(self, index: int, tensor: torch.Tensor) -> None:
         """Keep the value of an external that is about to be written."""
@@ -146,13 +142,13 @@ class Program:
             self.written.add(index)
             self.externals[index] = Kept.of(tensor.detach().clone())
 
-    def concerns(self, tree: object) -> bool:
-        """Whether an event that reads `tree` belongs to the program.
+    def concerns(self, tensor: torch.Tensor) -> bool:
+        """Whether an event that reads `tensor` belongs to the program.
 
-        It does when it reads a value of the program's or one that learns. The rest
+        It does when that is a value of the program's or one that learns. The rest
         (targets made after the call, a mask drawn at random) need not be made again.
         """
-        return any(t.requires_grad or self.slot(t) is not None for t in tensors(tree))
+        return tensor.requires_grad or self.slot(tensor) is not None
 
     def unscale(self, scale: torch.Tensor) -> None:
         """Learn which roots are a loss multiplied by a gradient scaler's scale."""
@@ -199,7 +195,7 @@ class Program:
 
     def prune(self) -> None:
         """Drop the events that no living value and no gradient depends on."""
-        alive = [s for r, s in self._slots.values() if r() is not None]
+        alive = [s.index for r, s in self._slots.values() if r() is not None]
         needed: set[int | None] = set(alive)
         kept: list[Forward | Operation | Gradient] = []
         for event in reversed(self.events):
@@ -237,13 +233,13 @@ class Program:
 
     def tensor(self, slot: int) -> torch.Tensor | None:
         """Return the tensor in a slot while the program still holds it."""
-        return next((r() for r, i in self._slots.values() if i == slot), None)
+        return next((r() for r, i in self._slots.values() if i.index == slot), None)
 
-    def _enter(self, tensor: torch.Tensor) -> int:
-        index, self._next = self._next, self._next + 1
-        self.shapes[index] = tuple(tensor.shape)
-        self._slots[id(tensor)] = weakref.ref(tensor), index
-        return index
+    def _enter(self, tensor: torch.Tensor) -> Slot:
+        slot = Slot(self._next)
+        self._next += 1
+        self._slots[id(tensor)] = weakref.ref(tensor), slot
+        return slot
 
 
 def _may_be_loss(tensor: torch.Tensor) -> bool:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Reading", "look"]
 
+_UP_TO_FLOAT32 = {torch.float32, torch.bfloat16, torch.float16}
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reading:
@@ -51,7 +53,7 @@ class Reading:
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
     """Return the part of a tensor that lives in this process, as plain strided."""
-    if hasattr(tensor, "to_local"):
+    if type(tensor) is not torch.Tensor and hasattr(tensor, "to_local"):
         tensor = tensor.to_local()
     return tensor.coalesce().values() if tensor.is_sparse else tensor
 
@@ -81,7 +83,7 @@ def look(
         5.0
     """
     with torch.no_grad():
-        values = [local(g).detach() for _, g in gradients]
+        values = [local(g) for _, g in gradients]
         norms = _norms(values) if total is None else [_scalar(total)]
         amounts = [_scalar(loss) for loss in losses]
         extra = [_scalar(t) for t in (found_inf, scale) if t is not None]
@@ -102,11 +104,11 @@ def look(
 def _norms(values: list[torch.Tensor]) -> list[torch.Tensor]:
     if not values:
         return []
-    if all(v.dtype == torch.float64 or v.is_complex() for v in values):
-        return list(torch._foreach_norm(values, 2))
-    plain = [v for v in values if v.is_floating_point() and v.dtype != torch.float64]
-    if len(plain) == len(values):
+    dtypes = {v.dtype for v in values}
+    if dtypes <= _UP_TO_FLOAT32:
         return list(torch._foreach_norm(values, 2, dtype=torch.float32))
+    if len(dtypes) == 1:
+        return list(torch._foreach_norm(values, 2))
     return [torch.linalg.vector_norm(v) for v in values]
 
 

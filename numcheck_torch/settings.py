@@ -8,19 +8,24 @@ from typing import TYPE_CHECKING
 from numcheck_torch.capture import Forward
 from numcheck_torch.dtypes import format_name
 from numcheck_torch.optimizers import settings_of
-from numcheck_torch.program import Operation
 
 if TYPE_CHECKING:
     from numcheck.diagnose.incident import Setting
+    from numcheck.record.trace import Trace
     from numcheck_torch.monitor import TorchMonitor
 
 __all__ = ["settings_of_run"]
 
-_CLASSIFIERS = ("nll_loss_forward", "nll_loss2d_forward")
+_CLASSIFIERS = ("aten.nll_loss_forward.", "aten.nll_loss2d_forward.")
 
 
-def settings_of_run(monitor: TorchMonitor) -> dict[str, Setting]:
-    """Return optimizer, precision, scaling, clipping and device of a watched run."""
+def settings_of_run(monitor: TorchMonitor, trace: Trace) -> dict[str, Setting]:
+    """Return optimizer, precision, scaling, clipping and device of a watched run.
+
+    Args:
+        monitor: of the run.
+        trace: of the step in question.
+    """
     settings: dict[str, Setting] = {"framework": "torch"}
     parameter = next(iter(monitor.model.parameters()), None)
     if parameter is not None:
@@ -30,8 +35,9 @@ def settings_of_run(monitor: TorchMonitor) -> dict[str, Setting]:
     for event in monitor.program.events:
         if isinstance(event, Forward) and event.autocast.dtype is not None:
             settings["autocast"] = format_name(event.autocast.dtype)
-        if isinstance(event, Operation):
-            settings.update(_classes(monitor, event))
+    classes = _classes(trace)
+    if classes is not None:
+        settings["classes"] = classes
     if monitor.clip is not None:
         settings["clip_norm"] = monitor.clip[0]
     if monitor.scale.is_dynamic:
@@ -41,11 +47,10 @@ def settings_of_run(monitor: TorchMonitor) -> dict[str, Setting]:
     return settings
 
 
-def _classes(monitor: TorchMonitor, event: Operation) -> dict[str, Setting]:
-    """Return the number of classes where the operator is a classification loss."""
-    name = getattr(event.function, "__name__", "").partition(".")[0]
-    if name not in _CLASSIFIERS:
-        return {}
-    slot = getattr(event.args[0], "index", -1)
-    shape = monitor.program.shapes.get(slot)
-    return {} if not shape or len(shape) < 2 else {"classes": shape[1]}
+def _classes(trace: Trace) -> int | None:
+    """Return the number of classes where the loss is a classification."""
+    for site in trace.sites:
+        if site.op.startswith(_CLASSIFIERS) and site.parents:
+            shape = trace.sites[site.parents[0]].shape
+            return shape[1] if len(shape) > 1 else None
+    return None

@@ -124,9 +124,9 @@ class Window:
     def _gradient(self, run: EngineRun, result: tuple[Any, ...]) -> Gradient:
         program = self.program
         return Gradient(
-            roots=tuple(program.used(r) for r in run.roots),
+            roots=tuple(program.used(r).index for r in run.roots),
             seeds=run.seeds,
-            inputs=tuple(program.used(t) for t in run.inputs),
+            inputs=tuple(program.used(t).index for t in run.inputs),
             retains=run.retains,
             creates=run.creates,
             accumulates=run.accumulates,
