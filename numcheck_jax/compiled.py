@@ -10,8 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numcheck import formats
 from numcheck_jax.families import effect_of
 from numcheck_jax.interpreter.cell import Frame
+from numcheck_jax.interpreter.lifting import dtype_of
 from numcheck_jax.interpreter.loop import interpret
 from numcheck_jax.interpreter.rows import NEVER
 from numcheck_jax.interpreter.staged import StagedTape
@@ -152,10 +154,10 @@ def _is_risky(eqn: JaxprEqn) -> bool:
     effect = effect_of(eqn, reads_arrays=True)
     if effect != "cast":
         return effect == "compute"
-    source, target = eqn.invars[0].aval, eqn.outvars[0].aval
-    if not is_float(source.dtype):
+    source, target = dtype_of(eqn.invars[0]), dtype_of(eqn.outvars[0])
+    if not is_float(source):
         return True
-    return float(jnp.finfo(target.dtype).max) < float(jnp.finfo(source.dtype).max)
+    return formats.get(target).max < formats.get(source).max
 
 
 _POLICIES: Final[Mapping[Policy, Callable[[JaxprEqn], bool]]] = {

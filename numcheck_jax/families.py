@@ -32,8 +32,8 @@ _FAMILIES: Final[dict[Family, str]] = {
     "product": "reduce_prod cumprod",
     "cumulative": "cumsum cummax cummin",
     "logsumexp": "cumlogsumexp",
-    "decomposition": "cholesky cholesky_update lu qr svd eig eigh schur householder_product "
-    "hessenberg tridiagonal geqrf geqp3",
+    "decomposition": "cholesky cholesky_update lu qr svd eig eigh schur "
+    "householder_product hessenberg tridiagonal geqrf geqp3",
     "solve": "triangular_solve tridiagonal_solve linear_solve custom_linear_solve",
     "select": "select_n select_and_gather_add clamp max min reduce_max reduce_min "
     "argmax argmin sort top_k approx_top_k reduce_window_max reduce_window_min",
@@ -56,17 +56,19 @@ _FAMILIES: Final[dict[Family, str]] = {
 _FAMILY_OF: Final[dict[str, Family]] = {
     name: family for family, names in _FAMILIES.items() for name in names.split()
 }
-_MOVES: Final = frozenset(
-    "reshape transpose broadcast_in_dim squeeze expand_dims slice dynamic_slice "
-    "concatenate stack unstack pad rev copy copy_p select_n neg abs max min reduce_max "
-    "reduce_min sign stop_gradient clamp sort argmax argmin top_k approx_top_k "
-    "device_put sharding_constraint mesh_cast reshard optimization_barrier name real "
-    "imag dynamic_update_slice scatter bitcast_convert_type cummax cummin split "
-    "reduce_window_max reduce_window_min pvary pcast scan all_gather "
-    "all_gather_invariant all_to_all ppermute pmax pmin tile get swap layout_constraint "
-    "scatter_max scatter_min select_and_gather_add copy_to_host_async to_edtype "
-    "conj squeeze take while cond ref_get ref_swap freeze new_ref".split()
-)
+_MOVING: Final = """
+    reshape transpose broadcast_in_dim squeeze expand_dims slice dynamic_slice
+    concatenate stack unstack pad rev copy copy_p select_n neg abs max min
+    reduce_max reduce_min sign stop_gradient clamp sort argmax argmin top_k
+    approx_top_k device_put sharding_constraint mesh_cast reshard
+    optimization_barrier name real imag dynamic_update_slice scatter
+    bitcast_convert_type cummax cummin split reduce_window_max reduce_window_min
+    pvary pcast scan all_gather all_gather_invariant all_to_all ppermute pmax pmin
+    tile get swap layout_constraint scatter_max scatter_min select_and_gather_add
+    copy_to_host_async to_edtype conj take while cond ref_get ref_swap freeze
+    new_ref
+"""
+_MOVES: Final = frozenset(_MOVING.split())
 
 
 def family_of(name: str) -> Family:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from numcheck_jax.interpreter.cell import Cell, Frame
-from numcheck_jax.interpreter.lifting import Lifting, Target, dtype_of
+from numcheck_jax.interpreter.lifting import Lifting, dtype_of
 from numcheck_jax.interpreter.loop import interpret_closed
 from numcheck_jax.interpreter.staged import StagedTape
 from numcheck_jax.interpreter.table import STAGED
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
+    from numcheck_jax.interpreter.lifting import Target
 
 __all__ = ["LiftedTape", "evaluate", "lift"]
 

@@ -59,19 +59,18 @@ def listing(
     if losses is None or not outputs:
         known = guess_losses(graph, outputs)
     else:
-        known = [node for k in losses if (node := outputs[k]) is not None]
+        known = [n for k in losses if (n := outputs[k]) is not None]
     sites: list[Site] = []
     nodes: list[int] = []
     stands_for: list[tuple[int, ...]] = []
-    for i, (node, phase) in enumerate(
-        zip(graph.nodes, phases(graph, known), strict=True)
-    ):
+    when = phases(graph, known)
+    for i, node in enumerate(graph.nodes):
         parents = tuple(s for p in node.parents for s in stands_for[p])
         if node.site is not None:
             index = offset + len(sites)
             sites.append(
                 dataclasses.replace(
-                    node.site, index=index, phase=phase, parents=parents
+                    node.site, index=index, phase=when[i], parents=parents
                 )
             )
             nodes.append(i)

@@ -60,4 +60,4 @@ def _library_folders() -> tuple[str, ...]:
     for name in _LIBRARIES:
         spec = importlib.util.find_spec(name)
         folders.extend((spec.submodule_search_locations or ()) if spec else ())
-    return tuple(os.path.join(str(f), "") for f in folders)
+    return tuple(f"{f}{os.sep}" for f in folders)

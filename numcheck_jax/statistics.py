@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from numcheck import formats
 from numcheck.measure import summarize as _host_summarize
 from numcheck.measure.summary import Summary
 
@@ -78,12 +79,16 @@ def row(x: jax.Array, measure: Measure = "full") -> jax.Array:
         return empty_rows(1, measure)[0]
     columns = _float_columns(x) if is_float(x.dtype) else _integer_columns(x)
     names = _COLUMNS[measure]
-    values = [jnp.ravel(columns[name]()) for name in names]
+    values = [columns[name]() for name in names]
+    if x.ndim == 0:
+        return jnp.stack([lax.convert_element_type(v, word) for v in values])
     starts = [
         np.array(_start(name, v.dtype), v.dtype)
         for name, v in zip(names, values, strict=True)
     ]
-    reduced = lax.reduce(values, starts, functools.partial(_merge, names), (0,))
+    reduced = lax.reduce(
+        values, starts, functools.partial(_merge, names), tuple(range(x.ndim))
+    )
     return jnp.stack([lax.convert_element_type(v, word) for v in reduced])
 
 
@@ -110,6 +115,7 @@ def decode(
         words: one row.
         dtype: dtype of the array it was made of.
         size: number of elements that went into it.
+        measure: which columns the row has.
     """
     if size == 0:
         return Summary.empty()
@@ -133,7 +139,7 @@ def summarize(array: jax.Array, measure: Measure = "full") -> Summary:
     return decode(words, array.dtype, array.size, measure)
 
 
-def _is_on_host(array: jax.Array) -> bool:
+def _is_on_host(array: Any) -> bool:
     """Whether numpy sees the array's memory without a copy or a transfer."""
     if isinstance(array, np.ndarray | np.generic):
         return True
@@ -148,7 +154,7 @@ def _measured_row(x: jax.Array, measure: Measure) -> jax.Array:
 
 def _word() -> Any:
     """Words hold the bits of the widest float there can be."""
-    return jnp.uint64 if jax.config.jax_enable_x64 else jnp.uint32
+    return jnp.uint64 if jax.config.read("jax_enable_x64") else jnp.uint32
 
 
 def _measured_dtype(dtype: Any) -> Any:
@@ -172,7 +178,7 @@ def _merge(names: tuple[str, ...], a: Any, b: Any) -> list[Any]:
 
 def _float_columns(x: jax.Array) -> dict[str, Callable[[], jax.Array]]:
     """Per-element integers whose reductions are the statistics."""
-    normal = float(jnp.finfo(x.dtype).smallest_normal)
+    normal = formats.get(x.dtype).smallest_normal
     x = lax.convert_element_type(x, _measured_dtype(x.dtype))
     dtype = np.dtype(x.dtype)
     unsigned = np.dtype(_UNSIGNED[dtype.itemsize])

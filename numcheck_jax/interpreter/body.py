@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numcheck_jax.interpreter.graph import Graph
     from numcheck_jax.interpreter.rows import Rows
     from numcheck_jax.interpreter.staged import StagedTape
+    from numcheck_jax.interpreter.tape import Tape
 
     After = Callable[[StagedTape, list[Cell], list[Cell]], list[Cell]]
 
@@ -39,7 +40,7 @@ class Lane(NamedTuple):
     shadow: Any = None
 
 
-def lane(tape: StagedTape, cell: Cell) -> Lane:
+def lane(tape: Tape, cell: Cell) -> Lane:
     """Return a cell's value in the form in which bodies take it."""
     if tape.lifting is None:
         return Lane(cell.value)

@@ -28,9 +28,19 @@ Target = Literal["same", "float32", "float64"]
 _WIDTHS: Final = {"same": 0, "float32": 4, "float64": 8}
 # These look at bits or run code that knows its dtypes, so they get what they expect.
 _FOREIGN: Final = frozenset(
-    "bitcast_convert_type custom_partitioning ffi_call io_callback nextafter "
-    "pallas_call pure_callback random_bits random_gamma reduce_precision "
-    "rng_bit_generator rng_uniform".split()
+    (
+        "bitcast_convert_type",
+        "custom_partitioning",
+        "ffi_call",
+        "io_callback",
+        "nextafter",
+        "pallas_call",
+        "pure_callback",
+        "random_bits",
+        "random_gamma",
+        "rng_bit_generator",
+        "rng_uniform",
+    )
 )
 
 
@@ -82,7 +92,7 @@ class Lifting:
             return [values[0]]
         if name in _FOREIGN:
             declared = [
-                lax.convert_element_type(v, a.aval.dtype)
+                lax.convert_element_type(v, dtype_of(a))
                 if self.changes(dtype_of(a))
                 else v
                 for v, a in zip(values, eqn.invars, strict=True)

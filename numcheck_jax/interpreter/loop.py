@@ -6,9 +6,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from jax.extend.core import ClosedJaxpr, DropVar, Literal
+from jax.extend.core import ClosedJaxpr, Literal
 
-from numcheck_jax.interpreter.cell import Cell, Frame
 from numcheck_jax.interpreter.plan import plan
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from jax.extend.core import Jaxpr, JaxprEqn, Var
 
+    from numcheck_jax.interpreter.cell import Cell, Frame
     from numcheck_jax.interpreter.tape import Tape
 
 __all__ = ["bodies", "interpret", "interpret_closed"]
@@ -50,9 +50,7 @@ def interpret(
         rule = tape.rules.get(eqn.primitive.name, tape.default)
         with tape.context(eqn):
             outputs = rule(tape, eqn, operands, inner)
-        for var, cell in zip(eqn.outvars, outputs, strict=True):
-            if not isinstance(var, DropVar):
-                env[var] = cell
+        env.update(zip(eqn.outvars, outputs, strict=True))
         for var in step.dead:
             env.pop(var, None)
     return [read(atom) for atom in jaxpr.outvars]

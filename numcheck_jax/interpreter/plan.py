@@ -7,17 +7,19 @@ import dataclasses
 import weakref
 from typing import TYPE_CHECKING, Final
 
-from jax.extend.core import Literal
+from jax.extend.core import Literal, jaxprs_in_params
 
-from numcheck_jax.scope import Place, place_of
+from numcheck_jax.scope import place_of
 from numcheck_jax.source import user_line
+from numcheck_jax.statistics import is_measurable
 
 if TYPE_CHECKING:
     from jax.extend.core import Jaxpr, JaxprEqn, Var
 
     from numcheck.record.site import SourceLine
+    from numcheck_jax.scope import Place
 
-__all__ = ["Step", "plan"]
+__all__ = ["Step", "count_values", "plan"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ _PLANS: Final[weakref.WeakKeyDictionary[Jaxpr, tuple[Step, ...]]] = (
     weakref.WeakKeyDictionary()
 )
 
+_COUNTS: Final[weakref.WeakKeyDictionary[Jaxpr, int]] = weakref.WeakKeyDictionary()
+
 
 def plan(jaxpr: Jaxpr) -> tuple[Step, ...]:
     """Return the steps of a jaxpr in execution order."""
@@ -63,3 +67,19 @@ def _steps(jaxpr: Jaxpr) -> list[Step]:
         step = Step(eqn, place_of(info.name_stack), user_line(info), tuple(dead))
         steps.append(step)
     return steps[::-1]
+
+
+def count_values(jaxpr: Jaxpr) -> int:
+    """Return how many numbers' arrays one run of a jaxpr makes, loops unrolled."""
+    count = _COUNTS.get(jaxpr)
+    if count is None:
+        count = _COUNTS[jaxpr] = sum(_values_of(eqn) for eqn in jaxpr.eqns)
+    return count
+
+
+def _values_of(eqn: JaxprEqn) -> int:
+    inner = [count_values(body) for body in jaxprs_in_params(eqn.params)]
+    if eqn.primitive.name == "cond":
+        return max(inner)
+    own = sum(is_measurable(v.aval) for v in eqn.outvars)
+    return max(own, sum(inner) * int(eqn.params.get("length", 1)))

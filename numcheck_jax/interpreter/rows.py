@@ -54,9 +54,9 @@ def empty(count: int, measure: Measure, *, shadow: bool) -> Rows:
     """Return rows of nodes that were never computed, the identity of `merged`."""
     return Rows(
         empty_rows(count, measure),
-        jnp.zeros(count, jnp.uint32),
-        jnp.full(count, NEVER),
-        jnp.zeros(count if shadow else 0, jnp.float32),
+        jnp.asarray(np.zeros(count, np.uint32)),
+        jnp.asarray(np.full(count, NEVER)),
+        jnp.asarray(np.zeros(count if shadow else 0, np.float32)),
     )
 
 

@@ -30,6 +30,8 @@ def equation_site(
     """Return the site of one output of an equation."""
     aval: Any = eqn.outvars[output].aval
     literals, detail = _constants(operands)
+    label = eqn.params.get("name")  # of a check by hand, a checkpoint, a jitted call
+    named = (("name", label),) if isinstance(label, str) else ()
     return Site(
         index=0,
         op=eqn.primitive.name,
@@ -42,7 +44,7 @@ def equation_site(
         source=frame.line,
         literals=literals,
         iteration=frame.iteration,
-        detail=detail,
+        detail=(*named, *detail),
         family=family_of(eqn.primitive.name),
     )
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["StagedTape"]
 
+_SMALL: Final = 4096
+"""Elements up to which values of one shape are measured together."""
+
 
 class StagedTape(Tape):
     """Adds one row to the program for every value that the policy selects."""
@@ -62,6 +65,8 @@ class StagedTape(Tape):
         self.elements = elements
         self.measured: list[int] = []
         self._blocks: list[Rows] = []
+        # Small values of one shape share a reduction: each costs compile time.
+        self._small: dict[Any, list[tuple[int, Any, Any]]] = {}
 
     def child(self) -> Self:
         """Return an empty tape of the same kind, for the body of an equation."""
@@ -111,13 +116,25 @@ class StagedTape(Tape):
 
     def measure(self, index: int, value: Any, shadow: Any) -> None:
         """Add the row of a value to the program."""
+        if value.size > _SMALL:
+            self.add([index], self._measured([value], [shadow]))
+            return
+        kind = (value.shape, value.dtype, shadow is not None, _axes(value))
+        self._small.setdefault(kind, []).append((index, value, shadow))
+
+    def _measured(self, values: Sequence[Any], shadows: Sequence[Any]) -> Rows:
+        """Return the rows of values that are alike."""
+        count = len(values)
         with jax.named_scope("numcheck"):
-            stats = row(value, self.columns)[None]
-            gap = jnp.zeros(int(self.has_shadow), jnp.float32)
-            if shadow is not None:
-                gap = departure_of(value, shadow)[None]
-        one = jnp.ones(1, jnp.uint32)
-        self.add([index], Rows(stats, one, jnp.full(1, NEVER), gap))
+            if count == 1:
+                stats = row(values[0], self.columns)[None]
+            else:
+                stats = jax.vmap(lambda x: row(x, self.columns))(jnp.stack(values))
+            gaps = jnp.zeros(count if self.has_shadow else 0, jnp.float32)
+            if shadows[0] is not None:
+                pairs = zip(values, shadows, strict=True)
+                gaps = jnp.stack([departure_of(v, s) for v, s in pairs])
+        return Rows(stats, jnp.ones(count, jnp.uint32), jnp.full(count, NEVER), gaps)
 
     def add(self, nodes: list[int], rows: Rows) -> None:
         """Add rows that were made elsewhere, such as in the body of a loop."""
@@ -126,4 +143,15 @@ class StagedTape(Tape):
 
     def rows(self) -> Rows:
         """Return all rows in the order of `measured`."""
+        while self._small:
+            _, alike = self._small.popitem()
+            indices, values, shadows = (
+                list(column) for column in zip(*alike, strict=True)
+            )
+            self.add(indices, self._measured(values, shadows))
         return concatenated(self._blocks, self.columns, shadow=self.has_shadow)
+
+
+def _axes(value: Any) -> frozenset[str]:
+    """Return the mesh axes along which a value of a shard_map varies."""
+    return frozenset(getattr(jax.typeof(value), "vma", ()) or ())

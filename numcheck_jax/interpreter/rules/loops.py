@@ -1,81 +1,155 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`scan` and `while` of a concrete run, iteration by iteration."""
+"""`scan` and `while` of a concrete run: short ones iteration by iteration."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import jax.numpy as jnp
 from jax import lax
 
 from numcheck_jax.interpreter.cell import Cell
 from numcheck_jax.interpreter.loop import interpret_closed
+from numcheck_jax.interpreter.plan import count_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jax.extend.core import JaxprEqn
+    from jax.extend.core import ClosedJaxpr, JaxprEqn
 
     from numcheck_jax.interpreter.cell import Frame
+    from numcheck_jax.interpreter.concrete import ConcreteTape
     from numcheck_jax.interpreter.tape import Tape
 
-__all__ = ["scan", "while_loop"]
+__all__ = ["Loop", "frozen", "iterate", "scan", "while_loop"]
+
+_BUDGET: Final = 512
+"""Values of a loop that are recorded one by one before iterations are merged."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loop:
+    """A `scan` or a `while`.
+
+    Attributes:
+        op: name of its primitive.
+        body: what one iteration computes.
+        consts: operands that stay the same.
+        sequences: operands of which each iteration reads one element.
+        carried: number of values handed from one iteration to the next.
+        length: number of iterations; None when only the condition knows.
+        reverse: whether it runs from the last element to the first.
+        condition: what decides whether to go on; None for a `scan`.
+        asked: operands of the condition.
+    """
+
+    op: str
+    body: ClosedJaxpr
+    consts: Sequence[Cell]
+    sequences: Sequence[Cell]
+    carried: int
+    length: int | None = None
+    reverse: bool = False
+    condition: ClosedJaxpr | None = None
+    asked: Sequence[Any] = ()
+
+    def label(self, i: int) -> int:
+        """Return the number of the element that the i-th iteration reads."""
+        return self.length - 1 - i if self.reverse and self.length else i
 
 
 def scan(
-    tape: Tape, eqn: JaxprEqn, operands: Sequence[Cell], frame: Frame
+    tape: ConcreteTape, eqn: JaxprEqn, operands: Sequence[Cell], frame: Frame
 ) -> list[Cell]:
     """Run the body once an element, in the direction of the loop."""
+    from numcheck_jax.interpreter.rules.long_loops import run_long
+
     p = eqn.params
-    fixed, carried = p["num_consts"], p["num_carry"]
-    consts, sequences = operands[:fixed], operands[fixed + carried :]
-    carry = list(operands[fixed : fixed + carried])
-    length = p["length"]
-    made: list[list[Cell]] = [[] for _ in eqn.outvars[carried:]]
-    order = range(length - 1, -1, -1) if p["reverse"] else range(length)
-    for i in order:
-        inner = dataclasses.replace(frame, iteration=(*frame.iteration, i))
-        elements = [element(tape, eqn, c, i, inner) for c in sequences]
-        found = interpret_closed(tape, p["jaxpr"], [*consts, *carry, *elements], inner)
-        carry = found[:carried]
-        for cells, cell in zip(made, found[carried:], strict=True):
-            cells.append(cell)
+    fixed, carried, length = p["num_consts"], p["num_carry"], p["length"]
+    last = fixed + carried
+    loop = Loop(
+        "scan",
+        p["jaxpr"],
+        operands[:fixed],
+        operands[last:],
+        carried,
+        length,
+        p["reverse"],
+    )
+    carry = list(operands[fixed:last])
+    if length > _affordable(loop.body) and not loop.body.effects:
+        return run_long(tape, loop, carry, 0, frame)
+    made: list[list[Cell]] = []
+    for i in range(length):
+        carry, found = iterate(tape, loop, carry, i, frame)
+        made.append(found)
+    order = made[::-1] if loop.reverse else made
     stacks = [
-        stacked(tape, eqn, carried + k, cells[::-1] if p["reverse"] else cells, frame)
-        for k, cells in enumerate(made)
+        stacked(tape, eqn, k, [found[k - carried] for found in order], frame)
+        for k in range(carried, len(eqn.outvars))
     ]
     return [*carry, *stacks]
 
 
 def while_loop(
-    tape: Tape, eqn: JaxprEqn, operands: Sequence[Cell], frame: Frame
+    tape: ConcreteTape, eqn: JaxprEqn, operands: Sequence[Cell], frame: Frame
 ) -> list[Cell]:
     """Run the body as long as the condition holds."""
+    from numcheck_jax.interpreter.rules.long_loops import run_long
+
     p = eqn.params
-    tests, fixed = p["cond_nconsts"], p["body_nconsts"]
-    asked = [c.value for c in operands[:tests]]
-    consts = operands[tests : tests + fixed]
-    carry = list(operands[tests + fixed :])
+    tests, fixed = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
+    loop = Loop(
+        "while",
+        p["body_jaxpr"],
+        operands[tests:fixed],
+        (),
+        len(operands) - fixed,
+        condition=p["cond_jaxpr"],
+        asked=[c.value for c in operands[:tests]],
+    )
+    carry = list(operands[fixed:])
+    most = _affordable(loop.body)
     i = 0
-    while True:
-        values = [c.value for c in carry]
-        go = tape.decide(p["cond_jaxpr"], [*asked, *values])
-        if not jnp.any(go):
-            return carry
-        inner = dataclasses.replace(frame, iteration=(*frame.iteration, i))
-        found = interpret_closed(tape, p["body_jaxpr"], [*consts, *carry], inner)
-        carry = frozen(tape, go, found, carry, inner) if jnp.ndim(go) else found
+    while jnp.any(tape.decide(p["cond_jaxpr"], [*loop.asked, *_values(carry)])):
+        if i >= most and not loop.body.effects:
+            return run_long(tape, loop, carry, i, frame)
+        carry, _ = iterate(tape, loop, carry, i, frame)
         i += 1
+    return carry
 
 
-def element(tape: Tape, eqn: JaxprEqn, cell: Cell, i: int, frame: Frame) -> Cell:
+def iterate(
+    tape: Tape, loop: Loop, carry: Sequence[Cell], i: int, frame: Frame
+) -> tuple[list[Cell], list[Cell]]:
+    """Run the i-th iteration and return the new carry and what is stacked up."""
+    label = loop.label(i)
+    inner = dataclasses.replace(frame, iteration=(*frame.iteration, label))
+    elements = [_element(tape, cell, label, inner) for cell in loop.sequences]
+    operands = [*loop.consts, *carry, *elements]
+    found = interpret_closed(tape, loop.body, operands, inner)
+    if loop.condition is not None:
+        go = tape.decide(loop.condition, [*loop.asked, *_values(carry)])
+        if jnp.ndim(go):
+            found = frozen(tape, go, found, carry, inner)
+    return found[: loop.carried], found[loop.carried :]
+
+
+def _affordable(body: ClosedJaxpr) -> int:
+    return _BUDGET // max(1, count_values(body.jaxpr))
+
+
+def _values(cells: Sequence[Cell]) -> list[Any]:
+    return [cell.value for cell in cells]
+
+
+def _element(tape: Tape, cell: Cell, i: int, frame: Frame) -> Cell:
     """Return one element of a sequence that a scan reads.
 
     A finite sequence has finite elements, so only the elements of one that is not
     are measured apart.
     """
-
     # A static index would be compiled anew for every iteration.
     where = jnp.int32(i)
 
@@ -94,13 +168,13 @@ def stacked(
 ) -> Cell:
     """Return what a scan stacks up, as one value made of all iterations' values."""
     aval: Any = eqn.outvars[output].aval
+    shadow = None
     if not cells:
         value = jnp.zeros(aval.shape, aval.dtype)
-        return tape.derived("scan", "loop", [], value, frame, output=output)
-    value = jnp.stack([c.value for c in cells])
-    shadow = None
-    if any(c.shadow is not None for c in cells):
-        shadow = jnp.stack([c.lifted for c in cells])
+    else:
+        value = jnp.stack(_values(cells))
+        if any(c.shadow is not None for c in cells):
+            shadow = jnp.stack([c.lifted for c in cells])
     return tape.derived(
         "scan", "loop", cells, value, frame, output=output, shadow=shadow
     )

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from numcheck_jax.interpreter.body import Body, Lane, adopt, lane
+from numcheck_jax.interpreter.body import Body, adopt, lane
 from numcheck_jax.interpreter.cell import Cell
 from numcheck_jax.interpreter.rows import at_iteration, empty_like, merged
 from numcheck_jax.interpreter.rules.loops import frozen
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from jax.extend.core import JaxprEqn
 
+    from numcheck_jax.interpreter.body import Lane
     from numcheck_jax.interpreter.cell import Frame
     from numcheck_jax.interpreter.staged import StagedTape
 
