@@ -77,6 +77,7 @@ class Coverage:
         faults = dict.fromkeys(str(e.value) for e in self.events if e.name == "fault")
         for where in faults:
             yield text("report.watch.fault", lang, where=where)
+        yield text("report.watch.outside", lang)
 
 
 def _recorded(trace: Trace, lang: str | None) -> Iterator[str]:

@@ -7,6 +7,7 @@ import base64
 import functools
 import hashlib
 import json
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,9 +19,10 @@ from numcheck.report.departed import departed
 from numcheck.report.messages import LANGUAGES, catalogue, language, text
 from numcheck.report.page_cards import page_card
 from numcheck.report.page_data import Places, page_data
+from numcheck.report.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from numcheck.report.content import Content
     from numcheck.report.page_cards import Pair
@@ -50,7 +52,7 @@ def page(
     return _template().render(
         lang=language(lang),
         both_texts=_both_texts,
-        content=content,
+        about=_about(content),
         cards=[page_card(f, places) for f in content.findings],
         experiments=[_experiment(e) for e in content.experiments],
         departures=departed(content.trace, content.departures)
@@ -70,6 +72,20 @@ def page(
         script_hash=_hash(script),
         version=numcheck.__version__,
     )
+
+
+def _about(content: Content) -> list[str]:
+    """Return where the run was made: names and versions, the same in any language."""
+    meta = content.trace.meta if content.trace else {}
+    framework = str(meta.get("framework", ""))
+    known = [
+        f"{framework} {meta.get(framework, '')}".strip(),
+        *(meta.get(name) for name in ("device", "devices", "python")),
+    ]
+    versions = meta.get("versions")
+    if isinstance(versions, Mapping):
+        known += [f"{n} {v}" for n, v in versions.items() if n != framework]
+    return [printable(str(value)) for value in known if value]
 
 
 def _both_texts(key: str, **fields: object) -> Pair:

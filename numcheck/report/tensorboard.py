@@ -50,7 +50,7 @@ def scalars(trace: Trace, rank: int = 0) -> dict[int, dict[str, float]]:
         >>> from numcheck.measure.summary import Summary
         >>> from numcheck.record.trace import TraceBuilder
         >>> builder = TraceBuilder(step=3)
-        >>> site = Site(0, "loss", "forward", dtype="float16")
+        >>> site = Site(0, "loss", "forward", "kept", dtype="float16")
         >>> _ = builder.add(
         ...     site, Summary(n=1, nan=0, pos_inf=0, neg_inf=0, amax=16376.0)
         ... )

@@ -105,7 +105,7 @@ def trace() -> Trace:
         sites(),
         {(step, 0): measured(step) for step in STEPS},
         events=events(),
-        meta={"framework": "torch", "versions": {"torch": "2.13.0"}},
+        meta={"framework": "torch", "torch": "2.13.0"},
     )
 
 

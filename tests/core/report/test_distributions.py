@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -44,10 +46,7 @@ def chosen(*histograms: bool, failing: int | None = None) -> dict[str, object]:
     trace = Trace((Site(0, "mul", "forward"),), summaries)
     findings = []
     if failing is not None:
-        finding = fixture.overflow()
-        object.__setattr__(finding, "step", failing)
-        object.__setattr__(finding, "rank", 0)
-        findings.append(finding)
+        findings.append(dataclasses.replace(fixture.overflow(), step=failing, rank=0))
     found = distributions(trace, findings)[0]
     return {"step": found["step"], "counts": found.get("counts")}
 

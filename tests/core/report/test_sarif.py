@@ -121,8 +121,8 @@ def test_fingerprint_stays_when_the_same_origin_fails_elsewhere() -> None:
 
 def test_what_was_not_watched_is_a_notification() -> None:
     known = run(Content(()))
-    (notice,) = known["invocations"][0]["toolExecutionNotifications"]
-    assert "nothing was recorded" in notice["message"]["text"]
+    notices = known["invocations"][0]["toolExecutionNotifications"]
+    assert "nothing was recorded" in notices[0]["message"]["text"]
 
 
 def test_a_field_that_is_not_finite_leaves_valid_json() -> None:
