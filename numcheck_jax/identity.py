@@ -30,6 +30,11 @@ __all__ = ["CHECK", "Watcher", "watched"]
 class Watcher(Protocol):
     """Is told by a running program what it found. Must be hashable."""
 
+    @property
+    def name(self) -> str:
+        """What the value is called."""
+        ...
+
     def found(
         self,
         values: Sequence[Any],
@@ -94,7 +99,7 @@ def watched(
     """
     operands = (*values, *context)
     rule = _Rule(watcher, len(values), value, cotangent, False, (0,) * len(operands))  # noqa: FBT003 - six fields, all named above
-    return list(CHECK.bind(*operands, rule=rule))
+    return list(CHECK.bind(*operands, rule=rule, name=watcher.name))
 
 
 CHECK = Primitive("check_numerics")
@@ -117,14 +122,14 @@ def _is_bad(values: Sequence[Any]) -> jax.Array:
     return top >= INFINITE
 
 
-def _run(*operands: Any, rule: _Rule) -> list[Any]:
+def _run(*operands: Any, rule: _Rule, name: str) -> list[Any]:
     values = list(operands[: rule.count])
     if rule.value and bool(_is_bad(values)):
         _tell(rule, *operands, live=True)
     return values
 
 
-def _emit(*operands: Any, rule: _Rule) -> list[Any]:
+def _emit(*operands: Any, rule: _Rule, name: str) -> list[Any]:
     values = list(operands[: rule.count])
     if rule.value:
         tell = functools.partial(_tell, rule)
@@ -137,12 +142,17 @@ def _emit(*operands: Any, rule: _Rule) -> list[Any]:
     return values
 
 
-def _abstract(*avals: Any, rule: _Rule) -> list[Any]:
+def _abstract(*avals: Any, rule: _Rule, name: str) -> list[Any]:
     return list(avals[: rule.count])
 
 
 def _batched(
-    primitive: Primitive, operands: Sequence[Any], dims: Sequence[Any], rule: _Rule
+    primitive: Primitive,
+    operands: Sequence[Any],
+    dims: Sequence[Any],
+    *,
+    rule: _Rule,
+    name: str,
 ) -> tuple[list[Any], list[Any]]:
     front = [
         x if d is None else jnp.moveaxis(x, d, 0)
@@ -151,15 +161,16 @@ def _batched(
     batched = tuple(
         depth + (d is not None) for depth, d in zip(rule.batched, dims, strict=True)
     )
-    outs = primitive.bind(*front, rule=dataclasses.replace(rule, batched=batched))
+    rule = dataclasses.replace(rule, batched=batched)
+    outs = primitive.bind(*front, rule=rule, name=name)
     where = [None if d is None else 0 for d in dims[: rule.count]]
     return list(outs), where
 
 
 def _differentiate(
-    primals: Sequence[Any], tangents: Sequence[Any], *, rule: _Rule
+    primals: Sequence[Any], tangents: Sequence[Any], *, rule: _Rule, name: str
 ) -> tuple[list[Any], list[Any]]:
-    values = CHECK.bind(*primals, rule=rule)
+    values = CHECK.bind(*primals, rule=rule, name=name)
     given = list(tangents[: rule.count])
     if not rule.cotangent:
         return values, given
@@ -168,13 +179,17 @@ def _differentiate(
         context = primals[rule.count :]
         depths = [rule.batched[i] for i in live] + list(rule.batched[rule.count :])
         linear = dataclasses.replace(rule, count=len(live), batched=tuple(depths))
-        passed = _TANGENT.bind(*(given[i] for i in live), *context, rule=linear)
+        passed = _TANGENT.bind(
+            *(given[i] for i in live), *context, rule=linear, name=name
+        )
         for i, t in zip(live, passed, strict=True):
             given[i] = t
     return values, given
 
 
-def _transpose(cotangents: Sequence[Any], *operands: Any, rule: _Rule) -> list[Any]:
+def _transpose(
+    cotangents: Sequence[Any], *operands: Any, rule: _Rule, name: str
+) -> list[Any]:
     live = [i for i, ct in enumerate(cotangents) if not isinstance(ct, ad.Zero)]
     found = list(cotangents)
     if live:
@@ -183,24 +198,26 @@ def _transpose(cotangents: Sequence[Any], *operands: Any, rule: _Rule) -> list[A
             rule,
             count=len(live),
             value=True,
-            backward=not rule.backward,
+            backward=True,
             batched=tuple(depths),
         )
         context = operands[rule.count :]
-        passed = CHECK.bind(*(cotangents[i] for i in live), *context, rule=back)
+        passed = CHECK.bind(
+            *(cotangents[i] for i in live), *context, rule=back, name=name
+        )
         for i, ct in zip(live, passed, strict=True):
             found[i] = ct
     return [*found, *(None for _ in operands[rule.count :])]
 
 
-def _tangent(*operands: Any, rule: _Rule) -> list[Any]:
+def _tangent(*operands: Any, rule: _Rule, name: str) -> list[Any]:
     return list(operands[: rule.count])
 
 
 def _tangent_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, rule: _Rule
+    primals: Sequence[Any], tangents: Sequence[Any], *, rule: _Rule, name: str
 ) -> tuple[list[Any], list[Any]]:
-    values = _TANGENT.bind(*primals, rule=rule)
+    values = _TANGENT.bind(*primals, rule=rule, name=name)
     return values, list(tangents[: rule.count])
 
 

@@ -59,6 +59,11 @@ class Place:
     treedef: Any = None
     outputs: tuple[int, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        return getattr(self.call.function, "__name__", "function")
+
     def found(
         self,
         values: Sequence[Any],

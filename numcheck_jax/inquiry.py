@@ -11,6 +11,7 @@ from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.incident import Incident
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_jax import observed
+from numcheck_jax.checked import from_checks
 from numcheck_jax.laboratory import JaxLaboratory
 from numcheck_jax.roles import assign
 from numcheck_jax.tracing import program_of
@@ -60,7 +61,10 @@ class Inquiry:
         incident = self._incident(call, trace, laboratory.roles)
         incident = dataclasses.replace(incident, departures=departures)
         self._monitor.record(trace)
-        self._monitor.deliver(diagnose(incident))
+        findings = diagnose(incident)
+        if any(f.severity == "error" for f in findings):
+            findings = _confirmed(findings, incident, laboratory, result)
+        self._monitor.deliver(findings)
 
     def trip(
         self,
@@ -84,8 +88,11 @@ class Inquiry:
         except CannotRunError as why:
             roles = laboratory.roles
             return self._deliver(self._unreplayed(call, result, roles, held, str(why)))
+        reproduced = laboratory.reproduced
+        if not reproduced:
+            trace = self._as_compiled(laboratory, trace)
         incident = self._incident(call, trace, laboratory.roles)
-        incident = dataclasses.replace(incident, reproduced=laboratory.reproduced)
+        incident = dataclasses.replace(incident, reproduced=reproduced)
         self._monitor.keep(incident)
         findings = investigate(
             incident, laboratory, experiments=self._monitor.options.experiments
@@ -93,6 +100,29 @@ class Inquiry:
         if not findings:
             self.benign.update(broken)
         return self._deliver(findings)
+
+    def checked(self, call: Call, result: Result, held: Mapping[Key, float]) -> bool:
+        """Find out why a check by hand failed; return whether one did in this step."""
+        try:
+            laboratory = self._laboratory(call, result, held)
+            trace = from_checks(laboratory.replay(), call.step)
+        except CannotRunError:
+            return False
+        if trace is None:
+            return False
+        incident = self._incident(call, trace, laboratory.roles)
+        self._monitor.keep(incident)
+        return self._deliver(diagnose(incident))
+
+    def _as_compiled(self, laboratory: JaxLaboratory, trace: Trace) -> Trace:
+        """Return what the compiled program says where op by op nothing broke."""
+        try:
+            compiled = laboratory.replay_compiled()
+        except CannotRunError as why:
+            step = laboratory.call.step
+            self._monitor.observe(note=f"step {step} was not compiled again: {why}")
+            return trace
+        return compiled if laboratory.reproduced else trace
 
     def _laboratory(
         self,
@@ -161,3 +191,26 @@ class Inquiry:
     def _loss_key(self, result: Result) -> Key | None:
         """Return where the user's `loss` finds the loss; None when it is no leaf."""
         return None if self._loss is None else result.find(self._loss)
+
+
+def _confirmed(
+    findings: tuple[Finding, ...],
+    incident: Incident,
+    laboratory: JaxLaboratory,
+    result: Result,
+) -> tuple[Finding, ...]:
+    """Return findings of an audit, those that the program as compiled shows.
+
+    A compiler may simplify what op by op overflows. Such a fault is latent: it is kept
+    as a note, since nothing that the user got is harmed.
+    """
+    real = laboratory.departures(dict(result.items()))
+    departures = {**(incident.departures or {}), **real}
+    seen = diagnose(dataclasses.replace(incident, departures=departures))
+    shown = {(f.id, f.site.index) for f in seen}
+    latent = tuple(
+        dataclasses.replace(f, severity="note", reproduced=False)
+        for f in findings
+        if (f.id, f.site.index) not in shown
+    )
+    return (*seen, *latent)

@@ -14,8 +14,9 @@ import numpy as np
 
 from numcheck.diagnose.laboratory import CannotRunError, Outcome
 from numcheck_jax.boundary import BOUNDARY
+from numcheck_jax.interpreter.concrete import departure
 from numcheck_jax.lift import lift
-from numcheck_jax.replay import arguments, kept_name, replay
+from numcheck_jax.replay import arguments, kept_name, replay, replay_compiled
 from numcheck_jax.sentinel import is_watchable
 from numcheck_jax.statistics import summarize
 from numcheck_jax.tracing import trace
@@ -69,6 +70,12 @@ class JaxLaboratory:
             self.last = replay(self.call, self.program, self.roles, seen=self.seen)
         return self.last.trace
 
+    def replay_compiled(self) -> Trace:
+        """Run the step compiled as a whole, with every value measured."""
+        with self._running():
+            self.last = replay_compiled(self.call, self.program, self.roles, self.seen)
+        return self.last.trace
+
     def beside_float32(self) -> tuple[Trace, Mapping[int, float]]:
         """Run the step and its float32 lift side by side."""
         with self._running():
@@ -76,6 +83,25 @@ class JaxLaboratory:
                 self.call, self.program, self.roles, shadow="float32", seen=self.seen
             )
         return self.last.trace, self.last.departures
+
+    def departures(self, results: Mapping[Key, Any]) -> dict[int, float]:
+        """Return how far what the user really got departs from the float32 lift.
+
+        Args:
+            results: the values the user got.
+
+        Returns:
+            By the index that the value's site has in the last trace.
+        """
+        with self._running():
+            args = arguments(self.program, self.call.leaves)
+            lifted = lift(self.program.closed, "float32")(*args)
+            places = self.last.places if self.last is not None else {}
+            return {
+                places[key]: departure(results[key], shadow)
+                for key, shadow in zip(self.program.outputs, lifted, strict=True)
+                if key in places and key in results
+            }
 
     def in_format(self, name: Literal["same", "float32", "float64"]) -> Outcome:
         """Run the step with its lower-precision dtypes lifted.

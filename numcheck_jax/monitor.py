@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import math
 import sys
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -54,6 +56,17 @@ class Pending:
     flag: Flag
 
 
+def _say_pending(ref: weakref.ref[JaxMonitor]) -> None:
+    """Tell at exit what the last step of an unclosed monitor still holds."""
+    monitor = ref()
+    if monitor is None:
+        return
+    try:
+        monitor.close()
+    except NonFiniteError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - nobody is left to catch it
+
+
 _NOTICE = (
     "numcheck: a NaN or Inf left {!r} inside a compiled program; call close() on its "
     "monitor for the diagnosis"
@@ -87,6 +100,7 @@ class JaxMonitor(Monitor):
         self._inquiry = Inquiry(self, loss)
         self._reports: list[Report] = []
         self._checks: list[Finding] = []
+        atexit.register(_say_pending, weakref.ref(self))
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run the user's function and watch what it hands back.
@@ -213,7 +227,12 @@ class JaxMonitor(Monitor):
             self._note(pending.call.step, held)
             broken = [k for k in broken if k not in self._inquiry.benign]
             call, result = pending.call, pending.result
+            checks, self._checks = self._checks, []
             if broken and self._inquiry.trip(call, result, broken, held):
+                return
+            if checks:
+                if not self._inquiry.checked(call, result, held):
+                    self._checks = [*checks, *self._checks]
                 return
             self.rearm()
             if audit:

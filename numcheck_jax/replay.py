@@ -12,6 +12,7 @@ import numpy as np
 
 from numcheck.record.site import Site
 from numcheck.record.trace import TraceBuilder
+from numcheck_jax.compiled import compiled_trace
 from numcheck_jax.recorder import record
 from numcheck_jax.sentinel import is_watchable
 from numcheck_jax.statistics import summarize
@@ -27,7 +28,15 @@ if TYPE_CHECKING:
     from numcheck_jax.roles import KeptRole, Roles
     from numcheck_jax.tracing import Program
 
-__all__ = ["PHASES", "Replay", "arguments", "kept_name", "replay", "source_sites"]
+__all__ = [
+    "PHASES",
+    "Replay",
+    "arguments",
+    "kept_name",
+    "replay",
+    "replay_compiled",
+    "source_sites",
+]
 
 PHASES: Final[dict[KeptRole, Phase]] = {
     "gradient": "backward",
@@ -46,11 +55,13 @@ class Replay:
         trace: every operator, sources and kept values.
         departures: by site index, against the float32 shadow; empty without one.
         kept: what the replay itself gave for each kept value.
+        places: the site index of each kept value.
     """
 
     trace: Trace
     departures: Mapping[int, float]
     kept: Mapping[Key, Summary]
+    places: Mapping[Key, int]
 
 
 def replay(
@@ -77,28 +88,72 @@ def replay(
         arguments(program, call.leaves),
         builder=builder,
         in_sites=source_sites(call, program, roles),
-        loss_outputs=[
-            i for i, k in enumerate(program.outputs) if roles.kept[k] == "loss"
-        ],
+        loss_outputs=roles.losses(program.outputs),
         shadow=shadow,
     )
+    own, places = _add_kept(
+        builder, call, program, roles, recording.outs, recording.sites, seen or {}
+    )
     departures = dict(recording.departures)
+    for index in places.values():
+        for parent in builder.sites[index].parents:
+            if parent in departures:
+                departures[index] = departures[parent]
+    trace = builder.build(framework="jax", jax=jax.__version__)
+    return Replay(trace, departures, own, places)
+
+
+def replay_compiled(
+    call: Call, program: Program, roles: Roles, seen: Mapping[Key, Summary]
+) -> Replay:
+    """Run a call's program compiled as a whole, with every value measured.
+
+    The compiler simplifies, fuses and skips roundings, so this can break where the
+    program as written does not, and the other way round.
+    """
+    traced = compiled_trace(
+        program.closed,
+        in_sites=source_sites(call, program, roles),
+        policy="all",
+        measure="full",
+        loss_outputs=roles.losses(program.outputs),
+    )
+    outs, rows = jax.jit(traced.function)(*arguments(program, call.leaves))
+    held = traced.summaries(rows)
+    builder = TraceBuilder(call.step)
+    for site in traced.sites:
+        builder.add(site, held.get(site.index))
+    own, places = _add_kept(builder, call, program, roles, outs, traced.outputs, seen)
+    trace = builder.build(framework="jax", jax=jax.__version__)
+    return Replay(trace, {}, own, places)
+
+
+def _add_kept(
+    builder: TraceBuilder,
+    call: Call,
+    program: Program,
+    roles: Roles,
+    outs: Sequence[Any],
+    parents: Sequence[int | None],
+    seen: Mapping[Key, Summary],
+) -> tuple[dict[Key, Summary], dict[Key, int]]:
+    """Add a site for every float value handed back.
+
+    Returns:
+        What this run gave for each, and the index of its site.
+    """
     own: dict[Key, Summary] = {}
-    made = zip(program.outputs, recording.outs, recording.sites, strict=True)
-    for key, value, parent in made:
+    places: dict[Key, int] = {}
+    for key, value, parent in zip(program.outputs, outs, parents, strict=True):
         if not is_watchable(value):
             continue
-        own[key] = summarize(jnp.asarray(value))
-        summary = own[key]
-        real = (seen or {}).get(key)
+        summary = own[key] = summarize(jnp.asarray(value))
+        real = seen.get(key)
         if real is not None and real.is_finite != summary.is_finite:
             summary = real
         site = _kept_site(call, program, roles, key, value, parent)
-        index = builder.add(site, summary)
-        if parent in departures:
-            departures[index] = departures[parent]
-    trace = builder.build(framework="jax", jax=jax.__version__)
-    return Replay(trace, departures, own)
+        places[key] = builder.add(site, summary)
+    return own, places
 
 
 def arguments(program: Program, leaves: Sequence[Any]) -> list[Any]:

@@ -17,7 +17,7 @@ from numcheck_jax.dependence import origins
 from numcheck_jax.pairing import candidates
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numcheck_jax.capture import Call
     from numcheck_jax.dependence import Origin
@@ -51,6 +51,11 @@ class Roles:
     was: Mapping[Key, int]
     sources: Mapping[int, SourceRole]
 
+    def losses(self, outputs: Sequence[Key]) -> list[int] | None:
+        """Return the positions of the losses among outputs; None without any."""
+        found = [i for i, key in enumerate(outputs) if self.kept[key] == "loss"]
+        return found or None
+
     def name(self, key: Key, call: Call, text: str) -> str:
         """Return the name of a kept value: ``loss``, ``gradient:params['w']``.
 
@@ -63,9 +68,10 @@ class Roles:
         if role == "loss":
             return "loss"
         owner = self.was.get(key)
+        label = f"{role}:{text}" if text else role
         twins = [k for k, o in self.was.items() if o == owner and self.kept[k] == role]
         if owner is None or len(twins) > 1:
-            return f"{role}:{text}"
+            return label
         return f"{role}:{call.names[owner]}"
 
 
