@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from numcheck.errors import ArgumentError
-from numcheck.formats._arrays import as_array
+from numcheck.formats._arrays import as_array, widened
 from numcheck.formats._modes import Modes
 from numcheck.formats._quantize import quantize
 from numcheck.formats._registry import get
@@ -147,7 +147,7 @@ def _operands(
         )
     if fmt is not None:
         left, right = quantize(left, fmt), _along_rows(right, fmt)
-    return left.astype(np.float64), right.astype(np.float64)
+    return widened(left), widened(right)
 
 
 def _along_rows(right: NDArray[Any], fmt: object) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numcheck.errors import ArgumentError
-from numcheck.formats._arrays import as_array, chunks
+from numcheck.formats._arrays import as_array, chunks, widened
 from numcheck.formats._encode import encode
 from numcheck.formats._registry import get
 
@@ -54,7 +54,7 @@ def affine_for(x: object, fmt: object, *, symmetric: bool = True) -> Affine:
     target = _integer(fmt)
     low = high = 0.0
     for piece in chunks(as_array(x, "x")):
-        finite = piece.astype(np.float64)
+        finite = widened(piece)
         finite = finite[np.isfinite(finite)]
         low = min(low, float(finite.min(initial=0.0)))
         high = max(high, float(finite.max(initial=0.0)))
@@ -84,7 +84,7 @@ def affine_encode(
     scale = np.asarray(mapping.scale, np.float64)
     if not (scale > 0).all():
         raise ArgumentError(f"scale must be positive, got {mapping.scale!r}")
-    array = as_array(x, "x").astype(np.float64)
+    array = widened(as_array(x, "x"))
     ratio = np.where(np.isnan(array), 0, array) / scale
     # The zero point is whole, so it may be added before rounding only where no bits
     # are lost; rounding to a wide integer first is exact.

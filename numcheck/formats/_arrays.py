@@ -13,11 +13,11 @@ from numcheck.formats._registry import get
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from numcheck.formats._format import Format
 
-__all__ = ["CHUNK", "as_array", "chunks", "codes_of", "format_of"]
+__all__ = ["CHUNK", "as_array", "chunks", "codes_of", "format_of", "widened"]
 
 # Elements per piece: every temporary of one piece stays in the second-level cache.
 CHUNK: Final = 1 << 16
@@ -101,6 +101,19 @@ def chunks(array: NDArray[Any], size: int = CHUNK) -> Iterator[NDArray[Any]]:
             yield np.ascontiguousarray(array[start : start + size])
     else:
         yield from _strided_chunks(array, size)
+
+
+def widened(array: NDArray[Any], dtype: DTypeLike = np.float64) -> NDArray[Any]:
+    """Return the array in a wider float dtype, itself when it has that already.
+
+    Signalling NaNs become quiet ones without a warning.
+
+    Example:
+        >>> widened(np.ones(1, np.float16)).dtype
+        dtype('float64')
+    """
+    with np.errstate(invalid="ignore"):
+        return array.astype(dtype, copy=False)
 
 
 def _strided_chunks(array: NDArray[Any], size: int) -> Iterator[NDArray[Any]]:

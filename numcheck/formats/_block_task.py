@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numcheck.formats._arrays import CHUNK, chunks
+from numcheck.formats._arrays import CHUNK, chunks, widened
 from numcheck.formats._block_layout import layout_for
 from numcheck.formats._modes import checked, modes_for
 from numcheck.formats._rounders import round_once
@@ -89,7 +89,7 @@ class BlockTask:
 
     def exactly(self, blocks: NDArray[Any]) -> NDArray[np.float64]:
         """Return (blocks, elements) quantised, each block under its own scale."""
-        wide = blocks.astype(np.float64)
+        wide = widened(blocks)
         return self.apply(wide, self.scales(np.abs(wide).max(axis=1)))
 
     def pieces(
@@ -101,17 +101,17 @@ class BlockTask:
         """
         if layout.tiled or layout.block[1] <= CHUNK:
             for index in layout.pieces():
-                blocks = layout.blocks(source, index).astype(np.float64)
+                blocks = widened(layout.blocks(source, index))
                 yield index, blocks, self.scales(np.abs(blocks).max(axis=1))
             return
         for parts in layout.large_blocks(CHUNK):
             amax = np.zeros(1)
             for index in parts:
-                part = np.abs(source[index].astype(np.float64))
+                part = np.abs(widened(source[index]))
                 amax = np.maximum(amax, part.max())
             scale = self.scales(amax)
             for index in parts:
-                yield index, source[index].astype(np.float64).reshape(1, -1), scale
+                yield index, widened(source[index]).reshape(1, -1), scale
 
     def _elements(self, ratio: NDArray[np.float64]) -> NDArray[np.float64]:
         rounded = round_once(ratio, self.fmt.element, self.modes, self.rng)
@@ -158,7 +158,7 @@ class Folded:
 def _finite_amax(array: NDArray[Any]) -> float:
     largest = 0.0
     for piece in chunks(array):
-        magnitude = np.abs(piece.astype(np.float64))
+        magnitude = np.abs(widened(piece))
         finite = magnitude[np.isfinite(magnitude)]
         largest = max(largest, float(finite.max(initial=0.0)))
     return largest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numcheck.formats._arrays import as_array
+from numcheck.formats._arrays import as_array, widened
 from numcheck.formats._block_task import BlockTask, Folded
 from numcheck.formats._fast_blocks import PIECE, PowerOfTwoBlocks, can_share_powers
 from numcheck.formats._scalar import checked_out
@@ -93,11 +93,11 @@ def _fill_fast(values: NDArray[Any], folded: Folded, task: BlockTask) -> None:
         flat, done = source.reshape(-1), values.reshape(-1)
         step = PIECE // layout.block[1] * layout.block[1]
         for start in range(0, flat.size, step):
-            part = flat[start : start + step].astype(np.float32, copy=False)
+            part = widened(flat[start : start + step], np.float32)
             convert(part, done[start : start + step])
         return
     for index in layout.pieces(PIECE):
-        blocks = np.ascontiguousarray(layout.blocks(source, index), np.float32)
+        blocks = np.ascontiguousarray(widened(layout.blocks(source, index), np.float32))
         quantized = np.empty_like(blocks)
         convert(blocks.reshape(-1), quantized.reshape(-1))
         layout.put(values, index, quantized)

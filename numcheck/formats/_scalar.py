@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numcheck.errors import ArgumentError
-from numcheck.formats._arrays import as_array, chunks
+from numcheck.formats._arrays import as_array, chunks, widened
 from numcheck.formats._codes import value_dtype
 from numcheck.formats._modes import modes_for
 from numcheck.formats._registry import get
@@ -56,7 +56,7 @@ def quantize_scalar(
         rounds = rounder(dtype, target, modes, array.size, rng)
 
         def convert(piece: NDArray[Any], part: NDArray[Any]) -> None:
-            rounds(piece.astype(dtype, copy=False), part)
+            rounds(widened(piece, dtype), part)
 
     flat, start = out.reshape(-1), 0
     for piece in chunks(array):
@@ -79,7 +79,7 @@ class _CodeTable:
     ) -> None:
         self._code = np.dtype(f"u{given.itemsize}")
         codes = np.arange(1 << (8 * given.itemsize), dtype=self._code)
-        self._table = round_once(codes.view(given).astype(dtype), fmt, modes)
+        self._table = round_once(widened(codes.view(given), dtype), fmt, modes)
 
     def __call__(self, piece: NDArray[Any], out: NDArray[Any]) -> None:
         np.take(self._table, piece.view(self._code), out=out, mode="wrap")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from numcheck.formats._arrays import as_array, chunks, format_of
+from numcheck.formats._arrays import as_array, chunks, format_of, widened
 from numcheck.formats._modes import checked
 from numcheck.formats._registry import get
 from numcheck.measure._tolerances import tolerance_for
@@ -146,7 +146,7 @@ def compare(
         return empty
     run = _Run(empty, target, floor or target.smallest_normal)
     for x, y in zip(chunks(left), chunks(right), strict=True):
-        run.add(x.astype(np.float64), y.astype(np.float64))
+        run.add(widened(x), widened(y))
     return run.result()
 
 

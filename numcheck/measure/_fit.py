@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from numcheck.formats._arrays import as_array, chunks, format_of
+from numcheck.formats._arrays import as_array, chunks, format_of, widened
 from numcheck.formats._registry import get
 from numcheck.measure._code_histogram import CodeHistogram
 from numcheck.measure._share_bounds import share_bounds
@@ -159,7 +159,7 @@ def _source(
 
     def elements() -> Values:
         for piece in chunks(array):
-            values = piece.astype(np.float64)
+            values = widened(piece)
             yield values[np.isfinite(values)], None
             if progress is not None:
                 progress(piece.size)
