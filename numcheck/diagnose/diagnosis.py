@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from numcheck.diagnose.causes import why
 from numcheck.diagnose.causes.silent import why_silent
 from numcheck.diagnose.chain import chain
+from numcheck.diagnose.device import device_notes, hidden_faults
 from numcheck.diagnose.finding import Evidence, Fact, Finding
 from numcheck.diagnose.load import format_of
 from numcheck.diagnose.provenance import Origin, trace_back
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numcheck.diagnose.causes import Explanation
+    from numcheck.diagnose.device import HiddenScene
     from numcheck.diagnose.finding import FaultKind, Field
     from numcheck.diagnose.incident import Experiment, Incident
     from numcheck.diagnose.provenance import Provenance
@@ -48,13 +50,29 @@ def diagnose(incident: Incident) -> tuple[Finding, ...]:
         _of_origin(Scene(incident, provenance, origin))
         for origin in provenance.origins[:_MOST_FINDINGS]
     ]
+    hidden = [] if found else hidden_faults(incident, provenance)
+    if any(scene.is_reported for scene in hidden):
+        found = [_of_hidden(scene) for scene in hidden[:_MOST_FINDINGS]]
     if not found and incident.departures is not None:
         lost = departed(provenance, incident.departures, searches_scale=searches)
         found = [_of_departed(incident, provenance, d) for d in lost[:_MOST_FINDINGS]]
     if not found:
         wiped = [Scene(incident, provenance, o) for o in smothered(provenance)]
         found = [_of_smothered(scene) for scene in wiped[:_MOST_FINDINGS]]
-    return tuple(found)
+    if not found:
+        found = [_of_hidden(scene) for scene in hidden[:_MOST_FINDINGS]]
+    return (*found, *device_notes(incident, found=bool(found)))
+
+
+def _of_hidden(scene: HiddenScene) -> Finding:
+    finding = _of_origin(scene)
+    return dataclasses.replace(
+        finding,
+        id="N602" if scene.by == "status" else "N601",
+        severity="error" if scene.is_reported else "warning",
+        kind="departure",
+        evidence=(*scene.evidence(finding.id), *finding.evidence),
+    )
 
 
 def _of_smothered(scene: Scene) -> Finding:

@@ -12,6 +12,8 @@ from numcheck.diagnose.causes.damaged_state import DamagedState
 from numcheck.diagnose.causes.drift import Drift, MomentumTooLarge
 from numcheck.diagnose.causes.empty_group import EmptyGroup
 from numcheck.diagnose.causes.format_range import FormatRange, RoundedToEdge
+from numcheck.diagnose.causes.fused_mask import MaskMisused
+from numcheck.diagnose.causes.hardware import KernelDiffers, StreamRace
 from numcheck.diagnose.causes.initial_scale import InitialScale
 from numcheck.diagnose.causes.integer_wrap import IntegerWrap
 from numcheck.diagnose.causes.label_range import LabelRange
@@ -32,6 +34,9 @@ __all__ = ["CAUSES", "CauseRule", "Explanation", "why"]
 CAUSES: tuple[CauseRule, ...] = (
     DamagedBatch(),
     DamagedState(),
+    StreamRace(),
+    KernelDiffers(),
+    MaskMisused(),
     LabelRange(),
     IntegerWrap(),
     VanishedEpsilon(),

@@ -14,6 +14,7 @@ from numcheck.diagnose.rules.division import Division
 from numcheck.diagnose.rules.domain import Domain
 from numcheck.diagnose.rules.empty_reduction import EmptyReduction
 from numcheck.diagnose.rules.exponential import Exponential
+from numcheck.diagnose.rules.fused_mask import FusedMask
 from numcheck.diagnose.rules.index_range import IndexRange
 from numcheck.diagnose.rules.infinities import DifferenceOfInfinities, ZeroTimesInfinity
 from numcheck.diagnose.rules.invalid import Invalid
@@ -40,6 +41,7 @@ RULES: tuple[Rule, ...] = (
     CastOverflow(),
     IndexRange(),
     EmptyReduction(),
+    FusedMask(),
     MaskedSoftmax(),
     Decomposition(),
     Derivative(),

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults of the device rather than of the values: saturation, flags, settings."""
+
+from __future__ import annotations
+
+from numcheck.diagnose.device.hidden import HiddenScene, hidden_faults
+from numcheck.diagnose.device.notes import device_notes
+
+__all__ = ["HiddenScene", "device_notes", "hidden_faults"]
