@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numcheck.record.site import Phase, SourceLine
     from numcheck.record.trace import TraceBuilder
     from numcheck_torch.operators import Operator
+    from numcheck_torch.script import Entry
     from numcheck_torch.shadow import Prepared
 
 __all__ = ["Call", "Surroundings", "outputs_of"]
@@ -33,6 +34,8 @@ class Call:
     Attributes:
         operands: sites of each array argument, found before it runs.
         prepared: its arguments on the shadow side.
+        first: number of sites before it.
+        entry: what it was in the last step, where this one goes the same way.
     """
 
     overload: OpOverload
@@ -41,6 +44,8 @@ class Call:
     kwargs: dict[str, Any]
     operands: list[list[int]] = dataclasses.field(default_factory=list)
     prepared: Prepared | None = None
+    first: int = 0
+    entry: Entry | None = None
 
     def read_tensors(self) -> Iterator[list[torch.Tensor]]:
         """Yield the tensors of each array argument whose value plays a part."""
@@ -97,6 +102,10 @@ class Surroundings:
         self.scopes = ModuleStack(modules)
         self.line: SourceLine | None = None
         self._call_line = call_line
+        self._forward = ForwardIndex()
+
+    def restart(self) -> None:
+        """Forget the forward operators of the last step."""
         self._forward = ForwardIndex()
 
     def remember(self, site: int, phase: Phase) -> None:

@@ -14,28 +14,14 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from torch.multiprocessing.reductions import StorageWeakRef
+import torch
 
 if TYPE_CHECKING:
-    import torch
-
     from numcheck.record.site import Role
 
-__all__ = ["Holder", "Memory", "Stale"]
+__all__ = ["Memory", "Stale"]
 
 Region = tuple[Any, ...]
-
-
-@dataclasses.dataclass(slots=True)
-class Holder:
-    """What is known about one storage."""
-
-    reference: StorageWeakRef | torch.Tensor
-    size_bytes: int
-    clock: int = 0
-    regions: dict[Region, tuple[int, int]] = dataclasses.field(default_factory=dict)
-    writes: list[tuple[int, int]] = dataclasses.field(default_factory=list)
-    names: list[tuple[Region, str, Role]] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,11 +31,39 @@ class Stale:
     sites: tuple[int, ...]
 
 
+class _Holder:
+    """What is known about one storage.
+
+    Attributes:
+        size: its bytes.
+        clock: number of writes so far.
+        regions: site of each region, and the clock when it was noted; the first is
+            the one the storage was first seen through.
+        writes: (site, clock) since the last write to all of it.
+    """
+
+    __slots__ = ("clock", "regions", "size", "writes")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.clock = 0
+        self.regions: dict[Region, tuple[int, int]] = {}
+        self.writes: list[tuple[int, int]] | None = None
+
+
 class Memory:
     """Maps tensors to the sites that made their values."""
 
     def __init__(self) -> None:
-        self._holders: dict[int, Holder] = {}
+        self._holders: dict[int, _Holder] = {}
+        self._names: dict[int, list[tuple[Region, str, Role]]] = {}
+        self._pinned: list[Any] = []
+        self._kept: list[torch.Tensor] = []
+
+    def __del__(self) -> None:
+        """Give the addresses of dead storages back."""
+        for reference in self._pinned:
+            torch.UntypedStorage._free_weak_ref(reference)
 
     def find(self, tensor: torch.Tensor) -> int | Stale | None:
         """Return the site of a tensor's value; None when its storage is unknown."""
@@ -60,7 +74,7 @@ class Memory:
         if found is not None and found[1] == holder.clock:
             return found[0]
         site, since = found or next(iter(holder.regions.values()))
-        later = [w for w, clock in holder.writes if clock > since]
+        later = [w for w, clock in holder.writes or () if clock > since]
         return Stale(tuple(dict.fromkeys([site, *later])))
 
     def set(self, tensor: torch.Tensor, site: int, *, is_write: bool) -> None:
@@ -76,31 +90,45 @@ class Memory:
         region = _region(tensor)
         if is_write:
             holder.clock += 1
-            if tensor.numel() * tensor.element_size() >= holder.size_bytes:
+            if tensor.numel() * tensor.element_size() >= holder.size:
                 holder.regions.clear()
-                holder.writes.clear()
+                holder.writes = []
+            elif holder.writes is None:
+                holder.writes = []
             holder.writes.append((site, holder.clock))
         holder.regions[region] = (site, holder.clock)
 
     def expect(self, tensor: torch.Tensor, op: str, role: Role) -> None:
         """Name a value whose site is made only when something reads it."""
-        self._holder(tensor).names.append((_region(tensor), op, role))
+        self._holder(tensor)
+        names = self._names.setdefault(_key(tensor), [])
+        names.append((_region(tensor), op, role))
 
     def expected(self, tensor: torch.Tensor) -> tuple[str, Role] | None:
         """Return the name given to a value, or to another part of its storage."""
-        holder = self._holders.get(_key(tensor))
-        if holder is None or not holder.names:
+        names = self._names.get(_key(tensor))
+        if not names:
             return None
         region = _region(tensor)
-        named = [n for n in holder.names if n[0] == region] or holder.names
+        named = [n for n in names if n[0] == region] or names
         return named[0][1:]
 
-    def _holder(self, tensor: torch.Tensor) -> Holder:
+    def _holder(self, tensor: torch.Tensor) -> _Holder:
         key = _key(tensor)
         holder = self._holders.get(key)
         if holder is None:
-            holder = self._holders[key] = _new_holder(tensor)
+            holder = self._holders[key] = _Holder(self._pin(tensor))
         return holder
+
+    def _pin(self, tensor: torch.Tensor) -> int:
+        """Keep the storage's address from being used again; return its size."""
+        try:
+            storage = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):
+            self._kept.append(tensor)
+            return 0
+        self._pinned.append(storage._weak_ref())
+        return storage.nbytes()
 
 
 def _key(tensor: torch.Tensor) -> int:
@@ -110,21 +138,8 @@ def _key(tensor: torch.Tensor) -> int:
         return id(tensor)  # sparse and other tensors without a storage
 
 
-def _new_holder(tensor: torch.Tensor) -> Holder:
-    try:
-        storage = tensor.untyped_storage()
-    except (NotImplementedError, RuntimeError):
-        return Holder(tensor, 0)
-    return Holder(StorageWeakRef(storage), storage.nbytes())
-
-
 def _region(tensor: torch.Tensor) -> Region:
     try:
-        return (
-            tensor.shape,
-            tensor.stride(),
-            tensor.storage_offset(),
-            tensor.dtype,
-        )
+        return tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype
     except (NotImplementedError, RuntimeError):
-        return (tensor.shape, tensor.dtype)
+        return tensor.shape, tensor.dtype

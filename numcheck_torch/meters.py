@@ -138,9 +138,11 @@ class _Table:
         return found
 
     def _grow(self) -> None:
-        block = torch.empty(_ROWS, 2, dtype=self._dtype, device=self._device)
-        self._blocks.append(block)
-        self._cells.extend(block.view(-1).unbind(0))
+        # A table made in inference mode could not be written to outside of it.
+        with torch.inference_mode(mode=False), torch.no_grad():
+            block = torch.empty(_ROWS, 2, dtype=self._dtype, device=self._device)
+            self._blocks.append(block)
+            self._cells.extend(block.view(-1).unbind(0))
 
 
 def extremes(tensor: torch.Tensor) -> torch.Tensor:

@@ -18,6 +18,7 @@ from numcheck.errors import ArgumentError
 from numcheck_torch.calls import Call, Surroundings, outputs_of
 from numcheck_torch.meters import ExtremesMeter, FullMeter
 from numcheck_torch.operators import describe
+from numcheck_torch.rehearsal import Rehearsal
 from numcheck_torch.shadow import Shadow
 from numcheck_torch.site_log import SiteLog
 
@@ -92,12 +93,32 @@ class Recorder:
             FullMeter(exponents=exponents) if measure == "full" else ExtremesMeter()
         )
         self._log = SiteLog(
-            builder, self._meter, None if self._shadow is None else self._shadow.note
+            builder,
+            self._meter,
+            None if self._shadow is None else self._shadow.note,
+            extremes_only=measure == "extremes" and shadow is None,
         )
         self._around = Surroundings(modules, call_line)
         self._mode = _Mode(self._record)
-        if modules is not None:
-            self._expect_state(modules)
+        # A twin has to see every operator; so have full measurements.
+        is_rehearsed = measure == "extremes" and shadow is None
+        self._rehearsal = (
+            Rehearsal(self._log, self._meter, self._around) if is_rehearsed else None
+        )
+        self._modules = modules
+        self._expect_state()
+
+    def restart(self, builder: TraceBuilder) -> None:
+        """Record the next step into another builder, faster where it goes as this one.
+
+        What was named by `expect` is to be named again.
+        """
+        self.builder = builder
+        self._log.restart(builder)
+        self._around.restart()
+        if self._rehearsal is not None:
+            self._rehearsal.restart()
+        self._expect_state()
 
     def __enter__(self) -> Self:
         """Start recording."""
@@ -118,8 +139,7 @@ class Recorder:
             op: ``input:NAME``, ``target:NAME``, ``parameter:NAME``, ``state:NAME``…
             role: what it is to the user.
         """
-        with _disable_current_modes():
-            return self._log.source(local(tensor), op, role)
+        return self._value("source", tensor, op, role)
 
     def expect(self, tensor: torch.Tensor, op: str, role: Role) -> None:
         """Name a value that becomes a source only if something reads it."""
@@ -133,8 +153,7 @@ class Recorder:
             op: ``loss``, ``output:NAME``, ``gradient:NAME``, ``parameter:NAME``…
             role: what it is to the user.
         """
-        with _disable_current_modes():
-            return self._log.keep(local(tensor), op, role)
+        return self._value("keep", tensor, op, role)
 
     @contextlib.contextmanager
     def phase(self, phase: Phase) -> Iterator[None]:
@@ -172,6 +191,22 @@ class Recorder:
                 self.departures = self._log.spread(self._shadow.departures())
                 self.fallen_back = dict(self._shadow.fallen_back)
 
+    def _value(
+        self, kind: Literal["source", "keep"], tensor: torch.Tensor, op: str, role: Role
+    ) -> int:
+        value, what, rehearsal = local(tensor), (kind, op), self._rehearsal
+        with _disable_current_modes(), torch.no_grad():
+            if rehearsal is not None:
+                known = rehearsal.repeat(what, value)
+                if known is not None:
+                    return known
+            first = len(self.builder.sites)
+            add = self._log.source if kind == "source" else self._log.keep
+            site = add(value, op, role)
+            if rehearsal is not None:
+                rehearsal.note_value(what, first, site, value)
+            return site
+
     def _record(
         self, overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
@@ -189,7 +224,10 @@ class Recorder:
     def _attempt(self, part: Callable[..., None], *arguments: Any) -> bool:
         """Run a part of the recorder; its failure must not become the program's."""
         try:
-            with _disable_current_modes():
+            if _has_modes():
+                with _disable_current_modes():
+                    part(*arguments)
+            else:
                 part(*arguments)
         except Exception as error:  # noqa: BLE001 - kept, and raised by `finish`
             self.failure = error
@@ -197,6 +235,13 @@ class Recorder:
         return True
 
     def _before(self, call: Call) -> None:
+        if self._rehearsal is not None:
+            call.entry = self._rehearsal.begin(call)
+        if call.entry is None:
+            self._find_operands(call)
+
+    def _find_operands(self, call: Call) -> None:
+        call.first = len(self.builder.sites)
         call.operands = [
             [self._log.site_of(t) for t in tensors] for tensors in call.read_tensors()
         ]
@@ -204,11 +249,24 @@ class Recorder:
             call.prepared = self._shadow.prepare(call.operator, call.args, call.kwargs)
 
     def _after(self, call: Call, result: Any) -> None:
-        sites = self.builder.sites
-        first = len(sites)
+        outputs = outputs_of(call, result)
+        if self._rehearsal is None:
+            self._add(call, outputs)
+            return
+        if call.entry is not None:
+            if self._rehearsal.complete(call.entry, outputs):
+                return
+            self._find_operands(call)
+        outcome = self._add(call, outputs)
+        self._rehearsal.note(call, call.first, outcome)
+
+    def _add(
+        self, call: Call, outputs: list[tuple[int, torch.Tensor, bool]]
+    ) -> list[tuple[int, torch.Tensor, bool]]:
+        """Add the sites of a call; return (site, tensor, whether it is measured)."""
         fields = self._around.fields(call, self.builder, self._log.phase)
         outcome: list[tuple[int, torch.Tensor, bool]] = []
-        for output, tensor, is_write in outputs_of(call, result):
+        for output, tensor, is_write in outputs:
             site, is_measured = self._log.output(
                 call.operator,
                 tensor,
@@ -219,16 +277,25 @@ class Recorder:
             )
             if is_measured:
                 self._meter.take(site, tensor)
-            outcome.append((site if is_measured else -1, tensor, is_write))
-        if len(sites) > first:
-            self._around.remember(first, fields["phase"])
+            outcome.append((site, tensor, is_measured))
+        if outcome:
+            self._around.remember(outcome[0][0], fields["phase"])
         if self._shadow is not None:
-            self._shadow.follow(call.overload, call.operator, call.prepared, outcome)
+            compared = [
+                (site if is_measured else -1, tensor, is_write)
+                for (site, _, is_measured), (_, tensor, is_write) in zip(
+                    outcome, outputs, strict=True
+                )
+            ]
+            self._shadow.follow(call.overload, call.operator, call.prepared, compared)
+        return outcome
 
-    def _expect_state(self, modules: nn.Module) -> None:
-        for name, parameter in modules.named_parameters():
+    def _expect_state(self) -> None:
+        if self._modules is None:
+            return
+        for name, parameter in self._modules.named_parameters():
             self.expect(parameter, f"parameter:{name}", "parameter")
-        for name, buffer in modules.named_buffers():
+        for name, buffer in self._modules.named_buffers():
             self.expect(buffer, f"buffer:{name}", "buffer")
 
 
@@ -249,6 +316,13 @@ class _Mode(TorchDispatchMode):
         if any(t not in _PLAIN for t in types):
             return NotImplemented
         return self._record(func, args, kwargs or {})
+
+
+def _has_modes() -> bool:
+    """Whether modes of the user's would see what the recorder runs."""
+    return bool(
+        torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack()
+    )
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:

@@ -29,6 +29,16 @@ _KEPT_IN: Final[dict[Role, Phase]] = {
     "parameter": "optimizer",
     "state": "optimizer",
 }
+# Casts that keep every value.
+_WIDENINGS: Final = frozenset(
+    {
+        ("float16", "float32"),
+        ("float16", "float64"),
+        ("bfloat16", "float32"),
+        ("bfloat16", "float64"),
+        ("float32", "float64"),
+    }
+)
 
 
 class SiteLog:
@@ -38,6 +48,7 @@ class SiteLog:
         builder: receives the sites.
         meter: measures values as they appear.
         observe: called with each site that was measured, and its tensor.
+        extremes_only: whether a cast to a wider format measures as its operand does.
     """
 
     def __init__(
@@ -45,12 +56,15 @@ class SiteLog:
         builder: TraceBuilder,
         meter: Meter,
         observe: Callable[[int, torch.Tensor], None] | None = None,
+        *,
+        extremes_only: bool = False,
     ) -> None:
         self.builder = builder
         self.memory = Memory()
         self.phase: Phase = "forward"
         self._meter = meter
         self._observe = observe
+        self._extremes_only = extremes_only
         # Sites that hold exactly the elements of an earlier one.
         self._same: dict[int, int] = {}
 
@@ -75,7 +89,7 @@ class SiteLog:
         parent = self.site_of(tensor)
         phase = _KEPT_IN.get(role, self.phase)
         site = _site(op, tensor, kind="kept", role=role, parents=(parent,), phase=phase)
-        index = self.builder.add(site)
+        index = self._append(site)
         self._same[index] = self._same.get(parent, parent)
         return index
 
@@ -101,9 +115,9 @@ class SiteLog:
             family="cast" if effect == "cast" else operator.family,
             **fields,
         )
-        index = self.builder.add(site)
+        index = self._append(site)
         self.memory.set(tensor, index, is_write=is_write)
-        if effect == "move" and self._is_same(site, parents):
+        if self._is_same(site, parents):
             self._same[index] = self._same.get(parents[0], parents[0])
             return index, False
         return index, effect != "uninitialised"
@@ -121,8 +135,18 @@ class SiteLog:
         copies = {i: values[s] for i, s in self._same.items() if s in values}
         return values | copies
 
-    def _add(self, site: Site, tensor: torch.Tensor) -> int:
+    def restart(self, builder: TraceBuilder) -> None:
+        """Go on with the next step, of which nothing is known yet."""
+        self.builder = builder
+        self.memory = Memory()
+
+    def _append(self, site: Site) -> int:
         index = self.builder.add(site)
+        self._same.pop(index, None)
+        return index
+
+    def _add(self, site: Site, tensor: torch.Tensor) -> int:
+        index = self._append(site)
         self.memory.set(tensor, index, is_write=False)
         self._meter.take(index, tensor)
         if self._observe is not None:
@@ -153,12 +177,14 @@ class SiteLog:
         return "move" if before == format_name(tensor.dtype) else "cast"
 
     def _is_same(self, site: Site, parents: tuple[int, ...]) -> bool:
-        """Whether a move kept exactly its one operand's elements."""
-        if len(parents) != 1:
+        """Whether an output measures as the one operand it was moved or cast from."""
+        if site.effect not in ("move", "cast") or len(parents) != 1:
             return False
         parent = self.builder.sites[parents[0]]
-        is_same_size = math.prod(parent.shape) == math.prod(site.shape)
-        return parent.dtype == site.dtype and is_same_size
+        if math.prod(parent.shape) != math.prod(site.shape):
+            return False
+        is_exact = (parent.dtype, site.dtype) in _WIDENINGS and self._extremes_only
+        return parent.dtype == site.dtype or is_exact
 
 
 def _site(op: str, tensor: torch.Tensor, **fields: Any) -> Site:

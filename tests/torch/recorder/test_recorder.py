@@ -407,3 +407,17 @@ def test_a_failure_inside_the_recorder_leaves_the_program_running() -> None:
 def test_an_unknown_measure_is_refused_with_the_choices() -> None:
     with pytest.raises(ValueError, match="'full' or 'extremes'; got 'all'"):
         Recorder(TraceBuilder(0), measure="all")  # type: ignore[arg-type]
+
+
+def test_evaluation_in_inference_mode_is_recorded_too() -> None:
+    builder = TraceBuilder(0)
+    recorder = Recorder(builder, measure="extremes")
+    with torch.inference_mode(), recorder:
+        torch.zeros(2).log()
+    recorder.finish()
+    recorder.restart(TraceBuilder(1))
+    with recorder:
+        torch.zeros(2).log()
+    recorder.finish()
+    assert [s.op for s in builder.sites] == ["aten.zeros.default", "aten.log.default"]
+    assert builder.summaries[1].low == recorder.builder.summaries[1].low == -math.inf

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the last step did, operator by operator, for a next step that does the same.
+
+Training repeats itself: the k-th operator of a step is nearly always the k-th of the
+step before, of the same shape, in the same module, with the same parents. Then its
+sites are taken over and only its values are measured. At the first difference the rest
+is forgotten and recorded anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+
+    from numcheck.record.site import Site
+
+__all__ = ["Entry", "Script", "Slot"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slot:
+    """One output of a call: its site and what it looked like."""
+
+    site: int
+    shape: torch.Size
+    dtype: torch.dtype
+    is_measured: bool
+
+    def fits(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor looks like it."""
+        return tensor.shape == self.shape and tensor.dtype is self.dtype
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """One call of an operator, or one source or kept value.
+
+    Attributes:
+        what: the operator's overload; for a source or kept value its kind and name.
+        scope: module it ran in.
+        sites: all sites it added.
+        reads: operands that were first seen here: (position, site).
+        slots: its outputs.
+    """
+
+    what: Any
+    scope: tuple[str, str]
+    sites: tuple[Site, ...]
+    reads: tuple[tuple[int, int], ...]
+    slots: tuple[Slot, ...]
+
+    def fits(self, outputs: Sequence[torch.Tensor]) -> bool:
+        """Whether outputs look like those of the last step."""
+        return len(outputs) == len(self.slots) and all(
+            slot.fits(tensor) for slot, tensor in zip(self.slots, outputs, strict=True)
+        )
+
+
+class Script:
+    """The calls of the last step, and how far this one has followed them."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._at = 0
+
+    def rewind(self) -> None:
+        """Start over with the next step; what the last one did not reach is gone."""
+        self.cut()
+        self._at = 0
+
+    def next(self, what: Any, scope: tuple[str, str]) -> Entry | None:
+        """Return what this call was in the last step; None when it was another."""
+        if self._at == len(self._entries):
+            return None
+        entry = self._entries[self._at]
+        if entry.what == what and entry.scope == scope:
+            return entry
+        self.cut()
+        return None
+
+    def advance(self) -> None:
+        """Say that the present entry came true."""
+        self._at += 1
+
+    def cut(self) -> None:
+        """Forget what followed in the last step: this one goes another way."""
+        del self._entries[self._at :]
+
+    def append(self, entry: Entry) -> None:
+        """Note a call that was recorded anew."""
+        self._entries.append(entry)
+        self._at += 1

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A step recorded after the last one's script is what it would be recorded anew."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from numcheck.record import TraceBuilder
+from numcheck_torch.operators import describe
+from numcheck_torch.recorder import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numcheck.measure.summary import Summary
+    from numcheck.record import Site
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.norm = nn.BatchNorm1d(4)
+        self.path = "one"
+        self.depth = 1
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.norm(getattr(self, self.path)(x))
+        for _ in range(self.depth):
+            h = functional.dropout(torch.exp(h), 0.2)
+        h[0] = 0.5
+        return h.sum(-1)
+
+
+def steady(net: Net, k: int, x: torch.Tensor) -> torch.Tensor:
+    return x
+
+
+def other_shape(net: Net, k: int, x: torch.Tensor) -> torch.Tensor:
+    return x[: 8 - k]
+
+
+def other_branch(net: Net, k: int, x: torch.Tensor) -> torch.Tensor:
+    net.path = "two" if k % 2 else "one"
+    return x
+
+
+def other_depth(net: Net, k: int, x: torch.Tensor) -> torch.Tensor:
+    net.depth = 1 + k % 3
+    return x
+
+
+def overflowing(net: Net, k: int, x: torch.Tensor) -> torch.Tensor:
+    return x * (1e30 if k == 3 else 1.0)
+
+
+def recorded(
+    change: Callable[[Net, int, torch.Tensor], torch.Tensor], *, again: bool
+) -> list[tuple[list[Site], dict[int, Summary]]]:
+    torch.manual_seed(0)
+    net, x = Net(), torch.randn(8, 4)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    recorder: Recorder | None = None
+    found = []
+    for k in range(6):
+        builder = TraceBuilder(k)
+        if recorder is None or not again:
+            recorder = Recorder(builder, modules=net, measure="extremes")
+        else:
+            recorder.restart(builder)
+        batch = change(net, k, x)
+        with recorder:
+            recorder.source(batch, "input:x", "input")
+            loss = net(batch).sum()
+            recorder.keep(loss, "loss", "loss")
+            loss.backward()
+            with recorder.phase("optimizer"):
+                optimizer.step()
+        recorder.keep(net.one.weight, "parameter:one.weight", "parameter")
+        recorder.finish()
+        optimizer.zero_grad()
+        found.append((builder.sites, builder.summaries))
+    return found
+
+
+@pytest.mark.parametrize(
+    "change", [steady, other_shape, other_branch, other_depth, overflowing]
+)
+def test_sites_and_summaries_are_those_of_a_fresh_recorder(
+    change: Callable[[Net, int, torch.Tensor], torch.Tensor],
+) -> None:
+    pairs = zip(
+        recorded(change, again=False), recorded(change, again=True), strict=True
+    )
+    for (sites, summaries), (sites_again, summaries_again) in pairs:
+        assert sites_again == sites
+        assert repr(summaries_again) == repr(summaries)
+
+
+def test_a_repeated_step_is_taken_over_not_described_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    described: list[Any] = []
+    operator_type = type(describe(torch.ops.aten.exp.default))
+    literals = operator_type.literals
+    monkeypatch.setattr(
+        operator_type,
+        "literals",
+        lambda self, *a: (described.append(self), literals(self, *a))[1],
+    )
+    recorder = Recorder(TraceBuilder(0), measure="extremes")
+    counts = []
+    for k in range(3):
+        if k:
+            recorder.restart(TraceBuilder(k))
+        with recorder:
+            torch.ones(3).exp().log()
+        recorder.finish()
+        counts.append(len(described))
+    assert counts == [3, 3, 3]
+
+
+def test_a_value_that_turns_bad_in_a_repeated_step_is_seen() -> None:
+    recorder = Recorder(TraceBuilder(0), measure="extremes")
+    for k, value in enumerate([1.0, 2.0, math.nan]):
+        if k:
+            recorder.restart(TraceBuilder(k))
+        x = torch.full((2,), value)
+        with recorder:
+            y = x * 2
+            recorder.keep(y, "output", "output")
+        recorder.finish()
+    summaries = recorder.builder.summaries
+    assert [summaries[s.index].is_finite for s in recorder.builder.sites] == [False] * 3
