@@ -6,6 +6,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Final
 
+from numcheck_torch.npu.families import classify_npu
+
 if TYPE_CHECKING:
     from numcheck.record.site import Effect, Family
 
@@ -149,6 +151,8 @@ def classify(namespace: str, name: str) -> tuple[Family, Effect]:
     """
     if namespace in _COLLECTIVES:
         return "collective", "move" if _stem(name) in _MOVES else "compute"
+    if namespace == "npu":
+        return classify_npu(name)
     if name.startswith(("_fused_adam", "_fused_sgd", "_fused_adagrad")):
         return "optimizer", "compute"
     stem = _stem(name)

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from numcheck.errors import ArgumentError
 from numcheck_torch.calls import Call, Surroundings, outputs_of
 from numcheck_torch.meters import ExtremesMeter, FullMeter
+from numcheck_torch.npu import lens
 from numcheck_torch.operators import describe
 from numcheck_torch.rehearsal import Rehearsal
 from numcheck_torch.shadow import Shadow
@@ -99,6 +100,7 @@ class Recorder:
             extremes_only=measure == "extremes" and shadow is None,
         )
         self._around = Surroundings(modules, call_line)
+        self._lens = lens() if measure == "full" else None
         self._mode = _Mode(self._record)
         # A twin has to see every operator; so have full measurements.
         is_rehearsed = measure == "extremes" and shadow is None
@@ -239,6 +241,8 @@ class Recorder:
             call.entry = self._rehearsal.begin(call)
         if call.entry is None:
             self._find_operands(call)
+        if self._lens is not None:
+            self._lens.before()
 
     def _find_operands(self, call: Call) -> None:
         call.first = len(self.builder.sites)
@@ -265,6 +269,8 @@ class Recorder:
     ) -> list[tuple[int, torch.Tensor, bool]]:
         """Add the sites of a call; return (site, tensor, whether it is measured)."""
         fields = self._around.fields(call, self.builder, self._log.phase)
+        if self._lens is not None:
+            fields["detail"] += self._lens.after(call.operator, call.args, call.kwargs)
         outcome: list[tuple[int, torch.Tensor, bool]] = []
         for output, tensor, is_write in outputs:
             site, is_measured = self._log.output(

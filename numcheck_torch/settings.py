@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from numcheck_torch.capture import Forward
 from numcheck_torch.dtypes import format_name
+from numcheck_torch.npu import device_facts
 from numcheck_torch.optimizers import settings_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def settings_of_run(monitor: TorchMonitor, trace: Trace) -> dict[str, Setting]:
     parameter = next(iter(monitor.model.parameters()), None)
     if parameter is not None:
         settings["device"] = parameter.device.type
+        settings.update(device_facts(parameter.device))
     for optimizer in monitor.optimizers[:1]:
         settings.update(settings_of(optimizer))
     for event in monitor.program.events:

@@ -13,11 +13,13 @@ from numcheck_torch.npu.facts import device_facts
 from numcheck_torch.npu.families import classify_npu
 from numcheck_torch.npu.flag import OverflowFlag, overflow_flag
 from numcheck_torch.npu.layout import has_padding
+from numcheck_torch.npu.lens import Lens, lens
 from numcheck_torch.npu.mode import OverflowMode, mode
 from numcheck_torch.npu.selftest import blind_reductions
 
 __all__ = [
     "Detection",
+    "Lens",
     "OverflowFlag",
     "OverflowMode",
     "blind_reductions",
@@ -27,6 +29,7 @@ __all__ = [
     "has_padding",
     "is_fused_attention",
     "is_npu",
+    "lens",
     "mask_facts",
     "mode",
     "overflow_detection",
