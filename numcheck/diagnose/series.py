@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Growth inside one step: from layer to layer, and from one iteration to the next."""
+"""Growth inside one step: from layer to layer, and from one iteration to the next.
+
+An adapter records the iterations of a loop one by one, or many of them as one site
+whose summary is the merge of theirs. Both are rungs of the same ladder.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,12 @@ from typing import TYPE_CHECKING
 from numcheck.diagnose.ancestry import source_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numcheck.record.site import Site
     from numcheck.record.trace import StepView
 
-__all__ = ["Ladder", "layers_before", "repetitions_before"]
+__all__ = ["Ladder", "iterations_in", "layers_before", "repetitions_before"]
 
 _PRODUCTS = ("matmul", "conv")
 
@@ -23,24 +29,36 @@ class Ladder:
     """Largest magnitudes along a path, in execution order.
 
     Attributes:
-        amaxes: one for each rung, all positive.
+        amaxes: magnitudes, all positive. Merged iterations give two: the smallest and
+            the largest magnitude met in them.
+        rungs: number of layers or iterations these stand for.
     """
 
     amaxes: tuple[float, ...]
+    rungs: int
 
     @property
     def factor(self) -> float:
         """Growth from one rung to the next, the geometric mean; 1 below two rungs."""
-        if len(self.amaxes) < 2:
+        if self.rungs < 2 or not self.amaxes:
             return 1.0
         bits = math.log2(self.amaxes[-1]) - math.log2(self.amaxes[0])
-        return float(2.0 ** (bits / (len(self.amaxes) - 1)))
+        return float(2.0 ** (bits / (self.rungs - 1)))
 
     @property
     def rising(self) -> float:
-        """Share of the rungs that are larger than the one before."""
+        """Share of the magnitudes that are larger than the one before."""
         pairs = list(zip(self.amaxes, self.amaxes[1:], strict=False))
         return sum(b > a for a, b in pairs) / len(pairs) if pairs else 0.0
+
+
+def iterations_in(view: StepView, site: Site) -> int:
+    """Return how many iterations of a loop were merged into a site; usually 1."""
+    summary = view.summary(site)
+    size = math.prod(site.shape)
+    if summary is None or not size or site.kind != "operator":
+        return 1
+    return max(1, summary.n // size)
 
 
 def layers_before(view: StepView, origin: Site) -> Ladder:
@@ -52,24 +70,22 @@ def layers_before(view: StepView, origin: Site) -> Ladder:
     last: dict[int, int | None] = {}
     previous: dict[int, int | None] = {}
     for site in view.trace.sites[: origin.index + 1]:
-        upstream = max((v for p in site.parents if (v := last.get(p)) is not None),
-                       default=None)  # fmt: skip
+        products = [v for p in site.parents if (v := last.get(p)) is not None]
+        upstream = max(products, default=None)
         is_rung = site.phase == origin.phase and site.family in _PRODUCTS
         if is_rung and site.kind == "operator":
             previous[site.index] = upstream
             last[site.index] = site.index
         else:
             last[site.index] = upstream
-    rungs: list[float] = []
+    path: list[Site] = []
     index = last.get(origin.index)
     if index == origin.index:
         index = previous.get(origin.index)
     while index is not None:
-        amax = _amax(view, index)
-        if amax:
-            rungs.append(amax)
+        path.append(view.trace.sites[index])
         index = previous.get(index)
-    return Ladder(tuple(rungs[::-1]))
+    return _ladder(view, reversed(path))
 
 
 def repetitions_before(view: StepView, origin: Site) -> Ladder:
@@ -85,8 +101,21 @@ def repetitions_before(view: StepView, origin: Site) -> Ladder:
         if s.op == origin.op and _signature(view, s) == wanted
     ]
     fed = _feeding(view, origin, {s.index for s in same})
-    amaxes = (_amax(view, s.index) for s in same if s.index in fed)
-    return Ladder(tuple(a for a in amaxes if a))
+    return _ladder(view, (s for s in same if s.index in fed))
+
+
+def _ladder(view: StepView, sites: Iterable[Site]) -> Ladder:
+    amaxes: list[float] = []
+    rungs = 0
+    for site in sites:
+        summary, merged = view.summary(site), iterations_in(view, site)
+        if summary is None or not summary.amax:
+            continue
+        if merged > 1 and summary.amin:
+            amaxes.append(summary.amin)
+        amaxes.append(summary.amax)
+        rungs += merged
+    return Ladder(tuple(amaxes), rungs)
 
 
 def _signature(view: StepView, site: Site) -> tuple[object, ...]:
@@ -104,8 +133,3 @@ def _feeding(view: StepView, origin: Site, wanted: set[int]) -> set[int]:
                 seen.add(parent)
                 stack.append(parent)
     return seen & wanted
-
-
-def _amax(view: StepView, index: int) -> float | None:
-    summary = view.summary(index)
-    return None if summary is None else summary.amax

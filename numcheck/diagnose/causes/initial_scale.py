@@ -45,11 +45,11 @@ class InitialScale:
 def _growth(scene: Scene) -> Evidence | None:
     """Return how the products grow along the way, where they do."""
     ladder = layers_before(scene.provenance.view, scene.site)
-    if len(ladder.amaxes) < _RUNGS or ladder.rising < _RISING:
+    if ladder.rungs < _RUNGS or ladder.rising < _RISING:
         return None
     if ladder.factor < _FACTOR:
         return None
-    fields = {"factor": ladder.factor, "layers": len(ladder.amaxes)}
+    fields = {"factor": ladder.factor, "layers": ladder.rungs}
     return Evidence("grows_by_layer", fields)
 
 

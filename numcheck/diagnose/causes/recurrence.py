@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from numcheck.diagnose.causes.base import OVERFLOWS, explain
 from numcheck.diagnose.finding import Evidence
+from numcheck.diagnose.load import format_of
 from numcheck.diagnose.series import repetitions_before
 
 if TYPE_CHECKING:
@@ -31,13 +32,22 @@ class Recurrence:
         if broke.id not in OVERFLOWS:
             return None
         ladder = repetitions_before(scene.provenance.view, scene.site)
-        if len(ladder.amaxes) < _RUNGS or ladder.rising < _RISING:
+        if ladder.rungs < _RUNGS or ladder.rising < _RISING:
             return None
-        if ladder.factor < _FACTOR:
+        if ladder.factor < _FACTOR or not _fills_half(scene, ladder.amaxes[-1]):
             return None
         seen = Evidence(
             "grows_by_iteration",
-            {"factor": ladder.factor, "iterations": len(ladder.amaxes)},
+            {"factor": ladder.factor, "iterations": ladder.rungs},
         )
         advice = ("stable_recurrence", "clip_state", "normalise_state")
         return explain(self.id, "dynamics", "likely", seen, advice=advice)
+
+
+def _fills_half(scene: Scene, amax: float) -> bool:
+    """Whether the state alone had used up half of the format's octaves.
+
+    Where it had not, what came in at this iteration made it overflow.
+    """
+    limit = format_of(scene.site)
+    return limit is not None and amax * amax >= limit.max

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.load import format_of
+from numcheck.diagnose.series import iterations_in
 
 if TYPE_CHECKING:
     from numcheck.diagnose.finding import FaultKind, Field
@@ -32,6 +33,8 @@ def stagnant(
         return _accumulated(view, site, limit)
     if site.family not in ("add", "sub", "optimizer"):
         return None
+    if iterations_in(view, site) > 1:
+        return _stuck(view, site, limit, result)
     large, small = _operands(view, site)
     if large is None or not small or not is_same(large, result):
         return None
@@ -41,6 +44,35 @@ def stagnant(
         "dtype": limit.name,
     }
     return "stagnation", (Evidence("stagnant", fields),)
+
+
+def _stuck(
+    view: StepView, site: Site, limit: Format, result: Summary
+) -> tuple[FaultKind, tuple[Evidence, ...]] | None:
+    """Return the evidence that a sum in a loop, recorded as one site, got stuck."""
+    held = [view.summary(p) for p in site.parents]
+    addends = [s.amax for s in held if s is not None and s.amax]
+    addends += _numbers(site)
+    if not addends or not result.amax:
+        return None
+    small = max(addends)
+    if small > result.amax * limit.unit_roundoff:
+        return None
+    fields: dict[str, Field] = {
+        "large": result.amax,
+        "small": small,
+        "dtype": limit.name,
+    }
+    return "stagnation", (Evidence("stagnant", fields),)
+
+
+def _numbers(site: Site) -> list[float]:
+    """Return the magnitudes of the plain numbers among the operands."""
+    return [
+        abs(float(v))
+        for k, v in site.detail
+        if k.startswith("operand") and isinstance(v, int | float)
+    ]
 
 
 def _accumulated(
@@ -64,11 +96,7 @@ def _accumulated(
 def _operands(view: StepView, site: Site) -> tuple[Summary | None, float]:
     """Return the larger operand and the magnitude of the smaller one."""
     held = [s for p in site.parents if (s := view.summary(p)) is not None]
-    numbers = [
-        abs(float(v))
-        for k, v in site.detail
-        if k.startswith("operand") and isinstance(v, int | float)
-    ]
+    numbers = _numbers(site)
     if not held or len(held) + len(numbers) < 2:
         return None, 0.0
     held.sort(key=lambda s: s.amax or 0.0)
