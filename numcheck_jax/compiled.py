@@ -53,6 +53,7 @@ class CompiledTrace:
             uint32[n, columns], one row for each site; to be jitted by the caller.
         sites: what was measured, parents before children.
         rows: for each row the site it belongs to.
+        avals: for each row the type and shape of the value.
         constants: what the sites hold that are the same at every step.
         outputs: for each output the site whose value it is, or nearest to it.
         measure: which columns the rows have.
@@ -61,6 +62,7 @@ class CompiledTrace:
     function: Callable[..., tuple[list[Any], jax.Array]]
     sites: tuple[Site, ...]
     rows: tuple[int, ...]
+    avals: tuple[Any, ...]
     constants: Mapping[int, Summary]
     outputs: tuple[int | None, ...]
     measure: Measure
@@ -68,12 +70,12 @@ class CompiledTrace:
     def summaries(self, rows: Any) -> dict[int, Summary]:
         """Return what each site held; sites that were not reached are left out."""
         found = dict(self.constants)
-        for index, words in zip(self.rows, np.asarray(rows), strict=True):
-            runs, site = int(words[-2]), self.sites[index]
+        table = np.asarray(rows)
+        for index, aval, words in zip(self.rows, self.avals, table, strict=True):
+            runs = int(words[-2])
             if runs:
-                size = int(np.prod(site.shape, dtype=np.int64)) * runs
-                dtype = jnp.dtype(site.dtype)
-                found[index] = decode(words[:-2], dtype, size, self.measure)
+                size = aval.size * runs
+                found[index] = decode(words[:-2], aval.dtype, size, self.measure)
         return found
 
     def first_iterations(self, rows: Any) -> Mapping[int, int]:
@@ -130,6 +132,7 @@ def compiled_trace(
         function,
         listed.sites,
         tuple(s for n in tape.measured for s in listed.stands_for[n]),
+        tuple(nodes[n].aval for n in tape.measured),
         {
             site.index: summary
             for site, n in zip(listed.sites, listed.nodes, strict=True)

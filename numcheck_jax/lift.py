@@ -15,7 +15,7 @@ from numcheck_jax.interpreter.cell import Cell, Frame
 from numcheck_jax.interpreter.lifting import Lifting, dtype_of
 from numcheck_jax.interpreter.loop import interpret_closed
 from numcheck_jax.interpreter.staged import StagedTape
-from numcheck_jax.interpreter.table import STAGED
+from numcheck_jax.interpreter.table import REPLAYED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ class LiftedTape(StagedTape):
     def __init__(self, target: Lifting) -> None:
         """Evaluate with the dtypes of `target`."""
         super().__init__(
-            STAGED, policy=lambda _eqn: False, measure="lean", elements=False
+            REPLAYED, policy=lambda _eqn: False, measure="lean", elements=False
         )
         self.target = target
         self.default = self._bind

@@ -32,10 +32,11 @@ def guess_losses(graph: Graph, outputs: Sequence[int | None]) -> list[int]:
     scalars = [n for n in free if _is_scalar_float(graph.nodes[n])]
     if scalars:
         return scalars
+    children = graph.children()
     dropped = [
         i
         for i, node in enumerate(graph.nodes)
-        if node.is_dropped and i not in after and _is_scalar_float(node)
+        if not children[i] and i not in after and _is_scalar_float(node)
     ]
     return dropped[-1:] or free
 

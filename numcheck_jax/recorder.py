@@ -10,6 +10,7 @@ from numcheck_jax.interpreter.cell import Frame
 from numcheck_jax.interpreter.concrete import ConcreteTape, NonFiniteFoundError
 from numcheck_jax.interpreter.lifting import Lifting
 from numcheck_jax.interpreter.loop import interpret
+from numcheck_jax.interpreter.rules.refs import fresh_references
 from numcheck_jax.interpreter.table import CONCRETE
 from numcheck_jax.listing import listing
 
@@ -54,7 +55,7 @@ def record(
 
     Args:
         closed: the program.
-        args: its flat arguments.
+        args: its flat arguments; for a reference itself or what it held.
         builder: where the sites and their summaries go, in execution order.
         in_sites: the source site of each argument.
         loss_outputs: positions of the losses among the flat outputs; None when not
@@ -65,8 +66,9 @@ def record(
     """
     lifting = Lifting(shadow) if shadow is not None else None
     tape = ConcreteTape(CONCRETE, lifting, early_stop=early_stop)
+    values = fresh_references(closed, args)
     cells = [
-        tape.source(value, site) for value, site in zip(args, in_sites, strict=True)
+        tape.source(value, site) for value, site in zip(values, in_sites, strict=True)
     ]
     consts = [tape.constant(value) for value in closed.consts]
     outs: list[Cell] = []

@@ -54,9 +54,12 @@ def width(measure: Measure) -> int:
 def is_measurable(aval: Any) -> bool:
     """Whether a value of this abstract type gets a row: numbers, not keys or flags."""
     dtype = getattr(aval, "dtype", None)
-    if dtype is None or jnp.issubdtype(dtype, jax.dtypes.extended):
+    # An abstract reference has the dtype of what it refers to.
+    if dtype is None or hasattr(aval, "inner_aval"):
         return False
-    return is_float(dtype) or jnp.issubdtype(dtype, jnp.integer)
+    if jnp.issubdtype(dtype, jax.dtypes.extended):
+        return False
+    return bool(jnp.issubdtype(dtype, jnp.number))
 
 
 def is_float(dtype: Any) -> bool:
@@ -71,10 +74,13 @@ def row(x: jax.Array, measure: Measure = "full") -> jax.Array:
     that merges with any other without changing it.
 
     Args:
-        x: a floating-point or integer array.
+        x: a floating-point, complex or integer array; a complex number counts as
+            two elements.
         measure: which columns to fill.
     """
     word = _word()
+    if jnp.issubdtype(x.dtype, jnp.complexfloating):
+        x = jnp.stack([lax.real(x), lax.imag(x)])
     if x.size == 0:
         return empty_rows(1, measure)[0]
     columns = _float_columns(x) if is_float(x.dtype) else _integer_columns(x)
@@ -114,11 +120,13 @@ def decode(
     Args:
         words: one row.
         dtype: dtype of the array it was made of.
-        size: number of elements that went into it.
+        size: number of elements of that array.
         measure: which columns the row has.
     """
     if size == 0:
         return Summary.empty()
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        size, dtype = 2 * size, np.finfo(dtype).dtype
     found = {name: int(w) for name, w in zip(_COLUMNS[measure], words, strict=True)}
     if not is_float(dtype):
         return _decoded_integer(found, size, np.dtype(dtype))
@@ -134,7 +142,10 @@ def summarize(array: jax.Array, measure: Measure = "full") -> Summary:
         1
     """
     if _is_on_host(array):
-        return _host_summarize(np.asarray(array))
+        values = np.asarray(array)
+        if values.dtype.kind == "c":
+            values = np.stack([values.real, values.imag])
+        return _host_summarize(values)
     words = np.asarray(_measured_row(array, measure))
     return decode(words, array.dtype, array.size, measure)
 

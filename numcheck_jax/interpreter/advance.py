@@ -14,7 +14,7 @@ from numcheck_jax.interpreter.body import Body
 from numcheck_jax.interpreter.rows import at_iteration, empty_like, merged
 from numcheck_jax.interpreter.rules.loops import frozen
 from numcheck_jax.interpreter.staged import StagedTape
-from numcheck_jax.interpreter.table import STAGED
+from numcheck_jax.interpreter.table import REPLAYED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ class Advance:
     def __init__(self, loop: Loop, lifting: Lifting | None, frame: Frame) -> None:
         """Prepare to run `loop` beside its lifted self."""
         tape = StagedTape(
-            STAGED, lifting, policy=lambda _eqn: True, measure="full", elements=True
+            REPLAYED, lifting, policy=lambda _eqn: True, measure="full", elements=True
         )
         self._tape = tape
         self._frame = frame

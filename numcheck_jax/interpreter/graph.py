@@ -31,7 +31,6 @@ class Node:
         departure: relative error against the shadow, where there is one.
         late: nodes it depends on that come later in the list: the carry of a loop
             whose iterations were merged.
-        is_dropped: whether the program throws it away.
         is_through: whether it only stands for its parent, like a loop's operand
             inside the loop.
         is_live: whether it depends on an input of the program.
@@ -44,7 +43,6 @@ class Node:
     summary: Summary | None = None
     departure: float | None = None
     late: tuple[int, ...] = ()
-    is_dropped: bool = False
     is_through: bool = False
     is_live: bool = True
 

@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from numcheck_jax.statistics import empty_rows, merge_rows, width
+from numcheck_jax.statistics import decode, empty_rows, merge_rows, width
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    import jax
-
+    from numcheck_jax.interpreter.graph import Graph
     from numcheck_jax.statistics import Measure
 
 __all__ = [
@@ -23,10 +24,13 @@ __all__ = [
     "Rows",
     "at_iteration",
     "concatenated",
+    "decode_into",
     "departure_of",
     "empty",
     "empty_like",
     "merged",
+    "vary",
+    "varying_axes",
 ]
 
 NEVER: Final = np.uint32(0xFFFFFFFF)
@@ -101,14 +105,68 @@ def departure_of(value: Any, shadow: Any) -> Any:
     return jnp.where(same, ratio, jnp.inf)
 
 
+def decode_into(
+    graph: Graph,
+    nodes: Sequence[int],
+    rows: Rows,
+    iteration: tuple[int, ...],
+    *,
+    label: Callable[[int], int] = int,
+    shard: int | None = None,
+) -> None:
+    """Give nodes what their rows say, merged with what they have.
+
+    Args:
+        graph: where the nodes are.
+        nodes: the node of each row.
+        rows: full rows, concrete.
+        iteration: loop counters around the program that gave the rows.
+        label: the number that the program's own loop gives an iteration.
+        shard: the device that gave them; a node keeps the first that went wrong.
+    """
+    rows = Rows(*map(np.asarray, rows))
+    stats, runs, gaps = rows.stats, rows.runs, rows.departure
+    for k, index in enumerate(nodes):
+        node = graph.nodes[index]
+        site = node.site
+        if site is None or not runs[k]:
+            node.site = site if node.summary is not None else None
+            continue
+        found = decode(stats[k], node.aval.dtype, node.aval.size * int(runs[k]))
+        detail = site.detail
+        if shard is not None and found.is_finite is False and not node.is_bad:
+            detail = (*detail, ("shard", shard))
+        first = rows.first[k]
+        inner = () if first == NEVER else (label(int(first)),)
+        node.site = dataclasses.replace(
+            site, iteration=(*iteration, *inner), detail=detail
+        )
+        node.summary = found if node.summary is None else node.summary.merge(found)
+        if gaps.size:
+            node.departure = max(node.departure or 0.0, float(gaps[k]))
+
+
 def empty_like(shape: Rows) -> Rows:
     """Return empty rows of the same shapes, varying over the same mesh axes."""
     columns = shape.stats.shape[1]
     measure: Measure = "lean" if columns == width("lean") else "full"
     blank = empty(shape.runs.size, measure, shadow=shape.departure.size > 0)
-    return Rows(*map(_varying, blank, shape))
+    pairs = zip(blank, shape, strict=True)
+    return Rows(*(vary(x, varying_axes(like)) for x, like in pairs))
 
 
-def _varying(x: jax.Array, like: Any) -> jax.Array:
-    axes = tuple(getattr(like, "vma", ()) or ())
-    return lax.pcast(x, axes, to="varying") if axes else x
+def varying_axes(value: Any) -> frozenset[str]:
+    """Return the mesh axes along which a value in a shard_map differs."""
+    kind = value if isinstance(value, jax.ShapeDtypeStruct) else jax.typeof(value)
+    # The attribute was renamed more than once between jax 0.8 and 0.10.
+    for name in ("manual_axis_type", "mat"):
+        if (found := getattr(kind, name, None)) is not None:
+            return frozenset(found.varying)
+    return frozenset(getattr(kind, "vma", ()) or ())
+
+
+def vary(x: Any, axes: Iterable[str]) -> jax.Array:
+    """Mark a value as differing along mesh axes."""
+    need = tuple(sorted(frozenset(axes) - varying_axes(x), key=str))
+    marked: jax.Array = lax.pcast(x, need, to="varying") if need else x
+    return marked

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     NonFinite = Literal["nan", "+inf", "-inf"]
 
-__all__ = ["derived_site", "equation_site"]
+__all__ = ["derived_site", "equation_site", "format_of"]
 
 
 def equation_site(
@@ -38,7 +38,7 @@ def equation_site(
         phase="forward",
         effect=effect,
         output=output,
-        dtype=str(aval.dtype),
+        dtype=format_of(aval.dtype),
         shape=tuple(aval.shape),
         scope=frame.place.scope,
         source=frame.line,
@@ -64,7 +64,7 @@ def derived_site(
         phase="forward",
         effect="move",
         output=output,
-        dtype=str(value.dtype),
+        dtype=format_of(value.dtype),
         shape=tuple(value.shape),
         scope=frame.place.scope,
         source=frame.line,
@@ -72,6 +72,18 @@ def derived_site(
         iteration=frame.iteration,
         family=family,
     )
+
+
+def format_of(dtype: Any) -> str:
+    """Return the name of the format of a dtype's numbers.
+
+    Example:
+        >>> import numpy as np
+        >>> format_of(np.dtype("complex64")), format_of(np.dtype("float16"))
+        ('float32', 'float16')
+    """
+    name = str(dtype)
+    return {"complex64": "float32", "complex128": "float64"}.get(name, name)
 
 
 def _constants(

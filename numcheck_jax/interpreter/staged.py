@@ -15,6 +15,7 @@ from numcheck_jax.interpreter.rows import (
     Rows,
     concatenated,
     departure_of,
+    varying_axes,
 )
 from numcheck_jax.interpreter.tape import Tape
 from numcheck_jax.statistics import is_measurable, row
@@ -119,7 +120,7 @@ class StagedTape(Tape):
         if value.size > _SMALL:
             self.add([index], self._measured([value], [shadow]))
             return
-        kind = (value.shape, value.dtype, shadow is not None, _axes(value))
+        kind = (value.shape, value.dtype, shadow is not None, varying_axes(value))
         self._small.setdefault(kind, []).append((index, value, shadow))
 
     def _measured(self, values: Sequence[Any], shadows: Sequence[Any]) -> Rows:
@@ -150,8 +151,3 @@ class StagedTape(Tape):
             )
             self.add(indices, self._measured(values, shadows))
         return concatenated(self._blocks, self.columns, shadow=self.has_shadow)
-
-
-def _axes(value: Any) -> frozenset[str]:
-    """Return the mesh axes along which a value of a shard_map varies."""
-    return frozenset(getattr(jax.typeof(value), "vma", ()) or ())

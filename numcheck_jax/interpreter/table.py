@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from numcheck_jax.interpreter.rules.branches import taken_branch
 from numcheck_jax.interpreter.rules.calls import inline
+from numcheck_jax.interpreter.rules.effects import silenced
 from numcheck_jax.interpreter.rules.loops import scan, while_loop
+from numcheck_jax.interpreter.rules.refs import read, write
+from numcheck_jax.interpreter.rules.shards import shard_map, staged_shard_map
 from numcheck_jax.interpreter.rules.staged_branches import switch
 from numcheck_jax.interpreter.rules.staged_calls import inline_sharded, remat
 from numcheck_jax.interpreter.rules.staged_loops import scan_merged, while_merged
@@ -15,7 +18,7 @@ from numcheck_jax.interpreter.rules.staged_loops import scan_merged, while_merge
 if TYPE_CHECKING:
     from numcheck_jax.interpreter.tape import Rule
 
-__all__ = ["CONCRETE", "STAGED"]
+__all__ = ["CONCRETE", "REPLAYED", "STAGED"]
 
 _CALLS: Final = (
     "closed_call",
@@ -27,20 +30,31 @@ _CALLS: Final = (
 _JITS: Final = ("jit", "pjit")
 _REMATS: Final = ("checkpoint", "remat", "remat2")
 
+_REFS: Final[dict[str, Rule]] = {"addupdate": write, "get": read, "swap": write}
+_EFFECTS: Final = ("debug_callback", "debug_print", "io_callback")
+
 CONCRETE: Final[dict[str, Rule]] = {
+    **_REFS,
+    **dict.fromkeys(_EFFECTS, silenced),
     **dict.fromkeys((*_CALLS, *_JITS, *_REMATS), inline),
     "cond": taken_branch,
     "scan": scan,
+    "shard_map": shard_map,
     "while": while_loop,
 }
 """Rules for a run on concrete values."""
 
 STAGED: Final[dict[str, Rule]] = {
+    **_REFS,
     **dict.fromkeys(_CALLS, inline),
     **dict.fromkeys(_JITS, inline_sharded),
     **dict.fromkeys(_REMATS, remat),
     "cond": switch,
     "scan": scan_merged,
+    "shard_map": staged_shard_map,
     "while": while_merged,
 }
 """Rules for a run that is being compiled, on a `StagedTape`."""
+
+REPLAYED: Final[dict[str, Rule]] = {**STAGED, **dict.fromkeys(_EFFECTS, silenced)}
+"""The same for parts of a step that is run a second time."""

@@ -14,7 +14,7 @@ from numcheck_jax.interpreter.cell import Cell
 from numcheck_jax.interpreter.graph import Graph, Node
 from numcheck_jax.interpreter.lifting import dtype_of
 from numcheck_jax.interpreter.rules.leaf import leaf
-from numcheck_jax.interpreter.sites import derived_site, equation_site
+from numcheck_jax.interpreter.sites import derived_site, equation_site, format_of
 from numcheck_jax.statistics import is_measurable, summarize
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class Tape:
         self.lifting = lifting
         self.graph = Graph()
         self._constants: dict[int, Cell] = {}
+        self._written: dict[int, int] = {}
 
     def context(self, eqn: JaxprEqn) -> AbstractContextManager[Any]:
         """Return the settings under which the equation was traced."""
@@ -87,7 +88,7 @@ class Tape:
                 kind="source",
                 role="constant",
                 effect="move",
-                dtype=str(getattr(value, "dtype", "")),
+                dtype=format_of(getattr(value, "dtype", "")),
                 shape=tuple(np.shape(value)),
             )
             node = Node(site=site, is_live=False)
@@ -116,6 +117,15 @@ class Tape:
         shadow = self.lifting.value(value)
         return None if shadow is value else shadow
 
+    def latest(self, ref: Cell) -> Cell:
+        """Return the cell of a reference as of its last write."""
+        node = self._written.get(id(ref.value), ref.node)
+        return Cell(ref.value, node)
+
+    def written(self, ref: Cell, node: int) -> None:
+        """Note that a reference now holds what `node` stands for."""
+        self._written[id(ref.value)] = node
+
     def note(
         self,
         eqn: JaxprEqn,
@@ -131,7 +141,6 @@ class Tape:
         for k, value in enumerate(values):
             shadow = None if shadows is None else shadows[k]
             node = Node(parents, frame.place, eqn.outvars[k].aval)
-            node.is_dropped = type(eqn.outvars[k]).__name__ == "DropVar"
             node.is_live = any(self.graph.nodes[p].is_live for p in parents)
             index = self.graph.add(node)
             if self.wants(eqn, k):

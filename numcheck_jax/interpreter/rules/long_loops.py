@@ -18,9 +18,8 @@ import numpy as np
 from numcheck_jax.interpreter.advance import Advance
 from numcheck_jax.interpreter.body import adopt, lane
 from numcheck_jax.interpreter.cell import Cell
-from numcheck_jax.interpreter.rows import NEVER
+from numcheck_jax.interpreter.rows import NEVER, decode_into
 from numcheck_jax.interpreter.rules.loops import iterate
-from numcheck_jax.statistics import decode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,19 +130,7 @@ def _merged(
     operands = [c.node for c in (*loop.consts, *cells, *loop.sequences)]
     back = {fixed + k: k for k in range(loop.carried)}
     outputs, measured = adopt(tape.graph, advance.body, operands, back)
-    stats, runs, departures = map(
-        np.asarray, (state.rows.stats, state.rows.runs, state.rows.departure)
-    )
-    for k, index in enumerate(measured):
-        node = tape.graph.nodes[index]
-        site = node.site
-        if site is None or not runs[k]:
-            node.site = None
-            continue
-        size = int(np.prod(site.shape, dtype=np.int64)) * int(runs[k])
-        node.summary = decode(stats[k], jnp.dtype(site.dtype), size)
-        node.departure = float(departures[k]) if departures.size else None
-        node.site = dataclasses.replace(site, iteration=frame.iteration)
+    decode_into(tape.graph, measured, state.rows, frame.iteration, label=loop.label)
     carry = [
         Cell(x.value, n, x.shadow)
         for x, n in zip(state.carry, outputs[: loop.carried], strict=True)

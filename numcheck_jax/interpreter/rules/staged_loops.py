@@ -47,7 +47,16 @@ def scan_merged(
         ]
 
     first = jax.tree.map(lambda x: jax.typeof(x[0]) if p["length"] else x, xs)
-    rows = empty_like(jax.eval_shape(_rows_of(body), [*consts, *init, *first]))
+    rows = empty_like(
+        jax.eval_shape(
+            lambda *lanes: at_iteration(
+                body.run(lanes, elements=len(xs))[1], jnp.int32(0)
+            ),
+            *consts,
+            *init,
+            *first,
+        )
+    )
     start = jnp.int32(p["length"] - 1 if p["reverse"] else 0)
     (carry, rows, _), ys = lax.scan(
         step,
@@ -117,11 +126,8 @@ def _step_rows(
     body: Body, consts: Sequence[Lane], carry: Sequence[Lane], goes: Any, frame: Frame
 ) -> Any:
     """Return the rows of one iteration of a while loop."""
-    return body.run([*consts, *carry], after=_freezing(goes(carry), frame))[1]
-
-
-def _rows_of(body: Body) -> Any:
-    return lambda lanes: body.run(lanes)[1]
+    _, rows = body.run([*consts, *carry], after=_freezing(goes(carry), frame))
+    return at_iteration(rows, jnp.int32(0))
 
 
 def _freezing(go: Any, frame: Frame) -> Any:
