@@ -132,9 +132,8 @@ class PowerOfTwoBlocks:
             finite = np.where(largest < _EXPONENT, largest, np.uint32(0))
             amax = finite.view(np.float32).astype(np.float64)
             s = scale_exponents(amax, element, self._rule)
-            field = (np.clip(s + (_BIAS + element.emax), 0, 255) << _STORED).astype(
-                np.uint32
-            )
+            biased = np.clip(s + (_BIAS + element.emax), 0, 255).astype(np.uint32)
+            field = np.where(largest < _EXPONENT, biased << _STORED, _EXPONENT)
         special = None
         if field.min() < self._least or field.max() > self._most:
             special = ((field < self._least) | (field > self._most)) & (largest > 0)

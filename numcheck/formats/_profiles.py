@@ -139,7 +139,7 @@ def cast(x: object, fmt: object, profile: Profile) -> NDArray[np.floating[Any]]:
         with np.errstate(over="ignore"):
             narrow = array.astype(np.float32)
         if rule.flush_float32:
-            narrow[np.abs(narrow) < np.finfo(np.float32).smallest_normal] = 0
+            narrow[np.abs(narrow) < get(np.float32).smallest_normal] *= 0
         array = narrow
     if rule.unsigned:
         array = np.maximum(np.abs(array), array.dtype.type(target.smallest_normal))

@@ -58,8 +58,8 @@ def share_bounds(summary: Summary, fmt: Format, scale_log2: int = 0) -> Shares:
         return Interval(counts[0] / max(total, 1), counts[1] / max(total, 1))
 
     return Shares(
-        overflow=share(_rising(groups, fmt.overflows)),
-        clipped=share(_rising(groups, lambda v: v > fmt.max)),
+        overflow=share(_outside(summary, groups, fmt, fmt.overflows, fmt.eps / 2)),
+        clipped=share(_outside(summary, groups, fmt, lambda v: v > fmt.max, 0.0)),
         flushed=share(flushed),
         subnormal=share(subnormal),
         sqnr_db=_sqnr_bounds(summary, groups, fmt, scale_log2),
@@ -103,6 +103,25 @@ def _rising(groups: Sequence[Group], holds: Callable[[float], bool]) -> tuple[in
     return certain, possible
 
 
+def _outside(
+    summary: Summary,
+    groups: Sequence[Group],
+    fmt: Format,
+    above: Callable[[float], bool],
+    slack: float,
+) -> tuple[int, int]:
+    """Return how many certainly and possibly lie beyond a limit of the range.
+
+    The limits of integers differ by sign, which magnitudes do not tell.
+    """
+    certain, possible = _rising(groups, above)
+    if fmt.kind != "integer" or (summary.low is not None and summary.low >= 0):
+        return certain, possible
+    if not fmt.signed:
+        return 0, sum(count for _, _, count in groups)
+    return _rising(groups, lambda v: v > slack - fmt.min)[0], possible
+
+
 def _flushes(magnitude: float, fmt: Format) -> bool:
     if fmt.underflow_inclusive:
         return magnitude <= fmt.underflow_threshold
@@ -121,7 +140,8 @@ def _sqnr_bounds(
 ) -> Interval:
     noise = sum(count * _worst_error(high, fmt) ** 2 for _, high, count in groups)
     signal = summary.total_sq
-    if not signal or not 0 < noise < math.inf or signal == math.inf:
+    one_sided = not fmt.signed and not (summary.low is not None and summary.low >= 0)
+    if not signal or not 0 < noise < math.inf or signal == math.inf or one_sided:
         return Interval(-math.inf, math.inf)
     power = math.log10(signal) + 2 * scale_log2 * math.log10(2)
     return Interval(10 * (power - math.log10(noise)), math.inf)

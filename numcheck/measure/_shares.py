@@ -45,7 +45,7 @@ class Shares:
     Attributes:
         overflow: rounded result leaves the range.
         clipped: magnitude above the largest number; some of those still round to it.
-        flushed: becomes zero.
+        flushed: becomes zero, other than a negative number in an unsigned format.
         subnormal: becomes a subnormal number, with fewer bits.
         sqnr_db: 10·log10(Σx² / Σ(x - q)²) in decibels, what overflows taken as the
             largest number; +inf when nothing is lost.
@@ -99,9 +99,10 @@ class Tally:
         size, result = np.abs(x), np.abs(q)
         nonzero = size > 0
         self._nonzero += _weigh(nonzero, weights)
-        self._overflow += _weigh(_overflows(x, size, fmt), weights)
+        over = _overflows(x, size, fmt)
+        self._overflow += _weigh(over, weights)
         self._clipped += _weigh((x > fmt.max) | (x < fmt.min), weights)
-        self._flushed += _weigh(nonzero & (result == 0), weights)
+        self._flushed += _weigh(nonzero & (result == 0) & ~over, weights)
         if fmt.has_subnormals:
             small = (result > 0) & (result < fmt.smallest_normal)
             self._subnormal += _weigh(small, weights)

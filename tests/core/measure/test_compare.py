@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""compare measures errors and reports mismatches without averaging them in."""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from numcheck.errors import ArgumentError
+from numcheck.formats import decode, get, quantize
+from numcheck.measure import compare, tolerance_for, ulp_distance
+
+
+def test_metrics_are_their_definitions() -> None:
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(100_000)
+    b = a + 1e-3 * rng.standard_normal(a.size)
+    c = compare(a, b, fmt="fp16")
+    error = np.abs(a - b)
+    assert c.max_abs == error.max()
+    assert c.worst_index == (int(error.argmax()),)
+    denominator = np.maximum(np.abs(a), get("fp16").smallest_normal)
+    assert c.max_rel == pytest.approx((error / denominator).max())
+    assert c.rel_l2 == pytest.approx(np.linalg.norm(a - b) / np.linalg.norm(a))
+    cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+    assert c.cosine == pytest.approx(cosine)
+    assert c.sqnr_db == pytest.approx(10 * np.log10((a @ a) / np.square(a - b).sum()))
+    assert c.outside == int((error > 1e-5 + 1e-3 * np.abs(a)).sum()) > 0
+    assert not c.is_close
+
+
+def test_nan_and_inf_are_counted_apart() -> None:
+    a = np.array([1.0, np.nan, np.nan, np.inf, np.inf, -np.inf, 2.0])
+    b = np.array([1.0, np.nan, 5.0, np.inf, -np.inf, 1.0, 2.0])
+    c = compare(a, b)
+    assert (c.n, c.finite, c.both_nan) == (7, 2, 1)
+    assert (c.nan_mismatch, c.inf_mismatch, c.nonfinite_mismatch) == (1, 2, 3)
+    assert (c.max_abs, c.rel_l2, c.sqnr_db) == (0.0, 0.0, math.inf)
+    assert not c.is_close
+
+
+def test_equal_arrays_are_close_whatever_they_hold() -> None:
+    a = np.array([0.0, -0.0, np.nan, np.inf, 1e300])
+    c = compare(a, a)
+    assert c.is_close
+    assert c.max_ulp == 0
+
+
+def test_different_shapes_are_reported_and_not_compared() -> None:
+    c = compare(np.ones((2, 3)), np.ones(6))
+    assert not c.same_shape
+    assert not c.is_close
+    assert c.max_abs is None
+
+
+@pytest.mark.parametrize("shape", [(0,), ()], ids=str)
+def test_nothing_and_one_number_can_be_compared(shape: tuple[int, ...]) -> None:
+    c = compare(np.ones(shape), np.ones(shape))
+    assert c.is_close
+    assert (c.max_abs is None) == (shape == (0,))
+
+
+def test_the_less_precise_dtype_decides_the_tolerance() -> None:
+    a = np.ones(3, np.float32)
+    assert compare(a, a.astype(np.float16)).rtol == 1e-3
+    c = compare(a, a.astype(ml_dtypes.bfloat16))
+    assert (c.rtol, c.ulp_format, c.same_dtype) == (1.6e-2, "bfloat16", False)
+    assert compare(a, a, tolerances="msprobe").rtol == 2.0**-20
+    assert compare(a, a, rtol=0.5).rtol == 0.5
+    assert tolerance_for(get("e4m3")).rtol == 0.125
+
+
+def test_a_zero_reference_has_no_relative_error_to_speak_of() -> None:
+    c = compare(np.zeros(2), np.array([0.0, 1.0]))
+    assert (c.rel_l2, c.cosine, c.sqnr_db) == (math.inf, None, -math.inf)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "e4m3", "hif8", "fp4", "int8"])
+def test_neighbours_in_a_format_are_one_step_apart(name: str) -> None:
+    values = decode(np.arange(1 << get(name).bits), name).astype(np.float64)
+    values = np.unique(values[np.isfinite(values)])
+    assert (ulp_distance(values[1:], values[:-1], name) == 1).all()
+    assert (ulp_distance(values, values, name) == 0).all()
+
+
+@given(
+    hnp.arrays(np.float64, 20, elements=st.floats(-6e4, 6e4)),
+    hnp.arrays(np.float64, 20, elements=st.floats(-6e4, 6e4)),
+)
+def test_distance_is_symmetric_and_counts_values_between(
+    a: np.ndarray, b: np.ndarray
+) -> None:
+    distance = ulp_distance(a, b, "fp16")
+    assert (distance == ulp_distance(b, a, "fp16")).all()
+    values = np.unique(decode(np.arange(1 << 16), "fp16"))
+    values = values[np.isfinite(values)]
+    places = [np.searchsorted(values, quantize(x, "fp16") + 0.0) for x in (a, b)]
+    assert (distance == np.abs(places[0] - places[1])).all()
+
+
+def test_distance_to_nan_is_infinite_and_to_inf_one_step_beyond_the_largest() -> None:
+    a, b = [np.nan, np.nan, 65504.0], [np.nan, 1.0, np.inf]
+    assert ulp_distance(a, b, "fp16").tolist() == [0.0, math.inf, 1.0]
+
+
+def test_an_unknown_convention_is_named() -> None:
+    with pytest.raises(ArgumentError, match="did you mean 'torch'"):
+        compare([1.0], [1.0], tolerances="torhc")
