@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import jax.numpy as jnp
 
 from numcheck_jax.dependence import origins
+from numcheck_jax.naming import plain_path
 from numcheck_jax.pairing import candidates
 
 if TYPE_CHECKING:
@@ -103,6 +104,9 @@ def assign(call: Call, program: Program, loss: Key | None = None) -> Roles:
         scalar_root = is_root and avals[key].shape == ()
         direct = () if scalar_root else pairs[key]
         kept[key], owner = _kept_role(key, origin, direct, bits)
+        twin = _twin(call, program, key, direct) if kept[key] == "output" else None
+        if twin is not None:
+            kept[key], owner = "state", twin
         if owner is not None:
             was[key] = owner
     was |= _owners_of_gradients(call, program, kept, avals, found, bits)
@@ -126,6 +130,14 @@ def _kept_role(
         if origin.direct & bits.get(i, 0):
             return "state", i
     return ("gradient" if origin.is_backward else "output"), None
+
+
+def _twin(call: Call, program: Program, key: Key, pairs: tuple[int, ...]) -> int | None:
+    """Return the leaf at the very same named place, as when a state is overwritten."""
+    path = plain_path(program.shape.paths[key.position])
+    if not pairs or not any(isinstance(k, str) for k in path):
+        return None
+    return pairs[0] if plain_path(call.paths[pairs[0]][1:]) == path else None
 
 
 def _owners_of_gradients(
