@@ -124,8 +124,7 @@ def decode_into(
         label: the number that the program's own loop gives an iteration.
         shard: the device that gave them; a node keeps the first that went wrong.
     """
-    rows = Rows(*map(np.asarray, rows))
-    stats, runs, gaps = rows.stats, rows.runs, rows.departure
+    stats, runs, firsts, gaps = map(np.asarray, rows)
     for k, index in enumerate(nodes):
         node = graph.nodes[index]
         site = node.site
@@ -133,11 +132,11 @@ def decode_into(
             node.site = site if node.summary is not None else None
             continue
         found = decode(stats[k], node.aval.dtype, node.aval.size * int(runs[k]))
-        detail = site.detail
+        detail, inner = site.detail, site.iteration[len(iteration) :]
         if shard is not None and found.is_finite is False and not node.is_bad:
             detail = (*detail, ("shard", shard))
-        first = rows.first[k]
-        inner = () if first == NEVER else (label(int(first)),)
+        if firsts[k] != NEVER and not node.is_bad:
+            inner = (label(int(firsts[k])),)
         node.site = dataclasses.replace(
             site, iteration=(*iteration, *inner), detail=detail
         )
