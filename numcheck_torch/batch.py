@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -11,12 +11,12 @@ from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_torch.trees import named_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numcheck_torch.program import Program
     from numcheck_torch.recorder import Recorder
 
-__all__ = ["Batch"]
+__all__ = ["Batch", "named_inputs"]
 
 
 class Batch:
@@ -81,17 +81,32 @@ class Batch:
         return change
 
 
+def named_inputs(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield (name, tensor) of a call's arguments.
+
+    Positional ones are ``input``, ``input1``…; what has a keyword or a key goes by it.
+
+    Example:
+        >>> x = torch.zeros(2)
+        >>> [name for name, _ in named_inputs((x, x), {"mask": x})]
+        ['input', 'input1', 'mask']
+    """
+    place = 0
+    for path, tensor in named_tensors(args):
+        inner = path.partition(".")[2]
+        if inner and not inner.replace(".", "").isdigit():
+            yield inner, tensor
+        else:
+            yield f"input{place}" if place else "input", tensor
+            place += 1
+    yield from named_tensors(kwargs)
+
+
 def _inputs(program: Program) -> Iterator[tuple[str, torch.Tensor]]:
     for forward in program.forwards:
-        place = 0
-        for path, tensor in named_tensors(forward.args):
-            inner = path.partition(".")[2]
-            if inner and not inner.replace(".", "").isdigit():
-                yield inner, tensor
-            else:
-                yield f"input{place}" if place else "input", tensor
-                place += 1
-        yield from named_tensors(forward.kwargs)
+        yield from named_inputs(forward.args, forward.kwargs)
 
 
 def _targets(program: Program) -> Iterator[tuple[str, torch.Tensor]]:

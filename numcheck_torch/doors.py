@@ -67,14 +67,18 @@ def listen(
     if door is None:
         door = _Door(function)
         setattr(owner, name, _wrapper(door))
-    door.ears.append((_weak(before), _weak(after)))
+
+    def prune(_: Any) -> None:
+        """Close the door when the last listener died."""
+        unlisten(owner, name, None)
+
+    weak = [
+        None if m is None else weakref.WeakMethod(m, prune) for m in (before, after)
+    ]
+    door.ears.append((weak[0], weak[1]))
 
 
-def _weak(method: Any) -> weakref.WeakMethod[Any] | None:
-    return None if method is None else weakref.WeakMethod(method)
-
-
-def unlisten(owner: Any, name: str, listener: object) -> None:
+def unlisten(owner: Any, name: str, listener: object | None) -> None:
     """Stop calling the methods of `listener`; the last one restores the function."""
     door = getattr(getattr(owner, name, None), "numcheck_door", None)
     if door is None:

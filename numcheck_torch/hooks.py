@@ -84,6 +84,7 @@ class Hooks:
             register_optimizer_step_pre_hook(self._pre_step()),
             register_optimizer_step_post_hook(self._post_step()),
         ]
+        weakref.finalize(self, _remove, self._others)
         doors.listen(*engine.DOOR, before=self._engine_in, after=self._engine_out)
         doors.listen(*_CLIP, before=self._clip)
         doors.listen(*_SCALER, before=self._scale)
@@ -97,13 +98,13 @@ class Hooks:
         region, so there the call of the region itself is wrapped.
         """
         before = module.register_forward_pre_hook(
-            self._pre_call(), prepend=True, with_kwargs=True
+            self._pre_call(module), prepend=True, with_kwargs=True
         )
-        after = module.register_forward_hook(self._post_call(), always_call=True)
+        after = module.register_forward_hook(self._post_call(module), always_call=True)
         self._calls.append((module, (before, after)))
         region = module.__dict__.get("_compiled_call_impl")
         if region is not None:
-            module.__dict__["_compiled_call_impl"] = self._around(region)
+            module.__dict__["_compiled_call_impl"] = self._around(module, region)
 
     def detach(self) -> None:
         """Remove every hook; what was compiled stays compiled."""
@@ -114,8 +115,7 @@ class Hooks:
             inner = getattr(region, "numcheck_region", None)
             if inner is not None:
                 module.__dict__["_compiled_call_impl"] = inner
-        for handle in self._others:
-            handle.remove()
+        _remove(self._others)
         for owner, name in _DOORS:
             doors.unlisten(owner, name, self)
 
@@ -125,42 +125,44 @@ class Hooks:
 
     # --- calls of the module ---
 
-    def _pre_call(self) -> Any:
-        reference = self._listener
+    def _pre_call(self, expected: torch.nn.Module) -> Any:
+        reference, subject = self._listener, weakref.ref(expected)
 
         def before(module: Any, args: Any, kwargs: Any) -> None:
             if torch.compiler.is_compiling():
                 return
             listener = reference()
-            if listener is not None:
+            # A shallow copy shares the hooks of the module, but is not watched.
+            if listener is not None and module is subject():
                 listener.before_call(args, kwargs, nearest_place(sys._getframe(1)))
 
         return before
 
-    def _post_call(self) -> Any:
-        reference = self._listener
+    def _post_call(self, expected: torch.nn.Module) -> Any:
+        reference, subject = self._listener, weakref.ref(expected)
 
         def after(module: Any, args: Any, out: Any) -> None:
             if torch.compiler.is_compiling():
                 return
             listener = reference()
-            if listener is not None:
+            if listener is not None and module is subject():
                 listener.after_call(out)
 
         return after
 
-    def _around(self, region: Any) -> Any:
+    def _around(self, module: torch.nn.Module, region: Any) -> Any:
         """Return a compiled region whose calls are heard."""
-        before, after = self._pre_call(), self._post_call()
+        before, after = self._pre_call(module), self._post_call(module)
+        subject = weakref.ref(module)
 
         @torch.compiler.disable(recursive=False)  # type: ignore[untyped-decorator]
         def call(*args: Any, **kwargs: Any) -> Any:
-            before(None, args, kwargs)
+            before(subject(), args, kwargs)
             out = None
             try:
                 out = region(*args, **kwargs)
             finally:
-                after(None, args, out)
+                after(subject(), args, out)
             return out
 
         call.numcheck_region = region
@@ -168,14 +170,15 @@ class Hooks:
 
     def _compiled(self, args: tuple[Any, ...], kwargs: Any, result: Any) -> Any:
         """Follow the watched module into its compiled form."""
-        model, subject = self._model(), args[0] if args else kwargs.get("model")
-        if model is None or subject is None:
+        model: torch.nn.Module | None = self._model()
+        subject: Any = args[0] if args else kwargs.get("model")
+        if model is None:
             return None
         if subject is model and isinstance(result, torch.nn.Module):
             self.attach(result)
-        elif getattr(subject, "__self__", None) is model:
-            return self._around(result)
-        return None
+            return None
+        is_in_place = getattr(subject, "__self__", None) is model
+        return self._around(model, result) if is_in_place else None
 
     # --- the rest of the step ---
 
@@ -224,3 +227,8 @@ class Hooks:
         listener = self._listener()
         if listener is not None:
             listener.before_scale_update(args[0])
+
+
+def _remove(handles: list[RemovableHandle]) -> None:
+    for handle in handles:
+        handle.remove()

@@ -6,8 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose import diagnose, investigate
+from numcheck.diagnose.device import is_flagged
 from numcheck.diagnose.incident import Incident
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck_torch.sentinel import FLAG
 from numcheck_torch.settings import settings_of_run
 
 if TYPE_CHECKING:
@@ -27,19 +29,33 @@ def inquire(
     Raises:
         NonFiniteError: as the user's policy says.
     """
-    trace = laboratory.replay()
+    trace, reproduced = _replayed(monitor, laboratory)
     incident = Incident(
         trace,
         monitor.step,
-        reproduced=_failed(trace, monitor.step),
+        reproduced=reproduced,
         history=tuple(monitor.events),
-        settings=settings_of_run(monitor, trace),
+        settings={
+            **settings_of_run(monitor, trace),
+            "overflow_flag": FLAG in reading.bad,
+        },
     )
     monitor.keep(incident)
-    findings = investigate(
-        incident, laboratory, experiments=monitor.options.experiments
-    )
-    monitor.deliver(findings)
+    wanted = monitor.options.experiments and reproduced is True
+    monitor.deliver(investigate(incident, laboratory, experiments=wanted))
+
+
+def _replayed(
+    monitor: TorchMonitor, laboratory: TorchLaboratory
+) -> tuple[Trace, bool | None]:
+    """Return the replay's trace and whether it failed; else what was seen."""
+    try:
+        trace = laboratory.replay()
+    except CannotRunError as error:
+        monitor.observe(note=f"the failing step could not be replayed: {error}")
+        return monitor.observed(), None
+    failed = _failed(trace, monitor.step)
+    return (trace if failed else monitor.observed()), failed
 
 
 def audit(monitor: TorchMonitor, laboratory: TorchLaboratory) -> None:
@@ -68,4 +84,6 @@ def audit(monitor: TorchMonitor, laboratory: TorchLaboratory) -> None:
 def _failed(trace: Trace, step: int) -> bool:
     view = trace.at(step)
     summaries = [view.summary(site) for site in view.kept()]
+    if any(is_flagged(site) for site in trace.sites):
+        return True
     return any(s is not None and s.is_finite is False for s in summaries)

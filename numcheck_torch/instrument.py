@@ -9,6 +9,7 @@ import torch
 
 from numcheck.errors import ArgumentTypeError
 from numcheck.monitor import Options
+from numcheck_torch import plain
 from numcheck_torch.monitor import TorchMonitor
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
         model: any module, also a compiled or a distributed one.
         optimizer: what trains it, one or several; found by itself when None.
         scaler: the gradient scaler; found by itself when None.
-        loss_fn: what turns the output into the loss, where that is not called
-            between the module and `backward` in the ordinary way.
+        loss_fn: a loss module to watch as a whole. A loss *function* that hides its
+            operators is watched by calling ``model.numcheck.watch(loss_fn)`` instead.
         level: ``watch``, ``anchors`` or ``trace``; see `numcheck.monitor.Options`.
         every: audit a step beside float32 every so many steps.
         audit_first: audit the first step.
@@ -72,7 +73,9 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
     if isinstance(earlier, TorchMonitor):
         earlier.close()
     monitor = TorchMonitor(model, options, optimizers, scaler)
-    object.__setattr__(model, "numcheck", monitor)
+    plain.attach(model, monitor)
+    if isinstance(loss_fn, torch.nn.Module):
+        monitor.watch(loss_fn)
     return model
 
 

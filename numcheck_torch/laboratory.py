@@ -11,6 +11,7 @@ import torch
 from numcheck.diagnose.laboratory import CannotRunError, Outcome
 from numcheck.record.trace import TraceBuilder
 from numcheck_torch.batch import Batch
+from numcheck_torch.npu import overflow_flag
 from numcheck_torch.replay import Runner, undisturbed
 from numcheck_torch.sentinel import look
 from numcheck_torch.statistics import summarize
@@ -127,8 +128,11 @@ class TorchLaboratory:
 
     def is_healthy(self) -> bool:
         """Run the step, and say whether its loss and gradients are finite."""
-        with self._ready():
+        flag = overflow_flag()
+        with self._ready(), flag or contextlib.nullcontext():
             found = self._run()
+        if flag is not None and flag.is_set:
+            return False
         named = [*enumerate(found.gradients.values()), *enumerate(found.losses)]
         return look([(str(i), t) for i, t in named], []).is_healthy
 

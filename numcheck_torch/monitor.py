@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import sys
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -18,19 +19,27 @@ from numcheck_torch.hooks import Hooks
 from numcheck_torch.initial import copy_of_parameters
 from numcheck_torch.inquiry import audit, inquire
 from numcheck_torch.laboratory import TorchLaboratory
+from numcheck_torch.live import Live
+from numcheck_torch.loss_function import followed, released
+from numcheck_torch.observed import observed
+from numcheck_torch.npu import overflow_flag
 from numcheck_torch.optimizers import Fleet, with_closure
 from numcheck_torch.scaler import ScaleWatch
 from numcheck_torch.sentinel import look
 from numcheck_torch.unwrap import core_of
 from numcheck_torch.window import Window
+from numcheck_torch.withhold import Withheld
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numcheck.monitor import Options
+    from numcheck.record.trace import Trace
     from numcheck_torch.engine import EngineRun
+    from numcheck_torch.npu import OverflowFlag
     from numcheck_torch.places import Place
     from numcheck_torch.program import Program
+    from numcheck_torch.sentinel import Reading
 
 __all__ = ["TorchMonitor"]
 
@@ -55,19 +64,25 @@ class TorchMonitor(Monitor):
         optimizers: tuple[torch.optim.Optimizer, ...] = (),
         scaler: torch.amp.GradScaler | None = None,
     ) -> None:
-        super().__init__(options, framework="torch", torch=torch.__version__)
+        super().__init__(options, framework="torch", torch=str(torch.__version__))
         self.scale = ScaleWatch(scaler)
         self.clip: tuple[float, torch.Tensor] | None = None
         self._core = weakref.ref(core_of(model))
         self._window = Window(self.fault)
         self._fleet = Fleet(optimizers)
         self._initial: dict[str, torch.Tensor] | None = None
+        self._overflow: OverflowFlag | None = None
         self._audit_due = options.audit_first
+        self._is_bad = False
         self._named: list[tuple[str, torch.nn.Parameter]] | None = None
         self._named_until = 0
+        self._live = Live(options.level, self.model, self._meta())
+        self._withheld: Withheld | None = None
+        self._loss_functions: list[Callable[..., Any]] = []
         self._sleepers = 0
         self.hooks = Hooks(model, self)
-        atexit.register(_close_at_exit, weakref.ref(self))
+        self._at_exit = functools.partial(_close_at_exit, weakref.ref(self))
+        atexit.register(self._at_exit)
 
     # --- being on and off ---
 
@@ -99,19 +114,36 @@ class TorchMonitor(Monitor):
         """Run a block during which the hooks do nothing."""
         self._sleepers += 1
         try:
-            yield
+            with self._live.suspended():
+                yield
         finally:
             self._sleepers -= 1
+
+    def watch(self, loss_fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a loss function to use in place of `loss_fn`.
+
+        Not needed where the loss is computed between the module and `backward` in the
+        ordinary way. It helps where operators hide from PyTorch's dispatcher: compiled
+        losses, and autograd functions of one's own.
+        """
+        self._loss_functions.append(loss_fn)
+        return followed(loss_fn, self._window)
 
     def close(self) -> None:
         """Deliver what is still pending and stop watching. May be called twice."""
         if self._closed:
             return
+        atexit.unregister(self._at_exit)
         try:
-            self._settle()
+            self._settle_at_end()
         finally:
+            self._keep_trace()
             self._window.forget()
             self.hooks.detach()
+            if self._overflow is not None:
+                self._overflow.close()
+            for loss_fn in self._loss_functions:
+                released(loss_fn)
             super().close()
 
     # --- the step, as it is heard ---
@@ -126,7 +158,11 @@ class TorchMonitor(Monitor):
         self._settle()
         if self._initial is None:
             self._begin()
+        if self._overflow is not None and self._window.is_empty:
+            self._overflow.clear()
         self._window.begin(self.model, args, kwargs, place)
+        self._live.begin(self.step)
+        self._live.called(args, kwargs)
 
     @guarded("the hook after the module's call")
     def after_call(self, out: object) -> None:
@@ -164,6 +200,9 @@ class TorchMonitor(Monitor):
             self._advance()
         if self._window.is_fresh:
             self._check(found_inf=getattr(optimizer, "found_inf", None))
+        if self._is_bad and self.options.on_error == "skip":
+            self._withheld = Withheld(optimizer)
+        self._live.before_update(self._window.losses, self._gradients())
         return with_closure(args, kwargs, self._evaluated)
 
     @guarded("the look at a closure's gradients")
@@ -176,10 +215,15 @@ class TorchMonitor(Monitor):
     @guarded("the hook after the update")
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
         """Let go of the step when its last optimizer is done."""
-        if self._fleet.takes(optimizer, self.model):
-            self._fleet.note_step(optimizer)
-            if self._fleet.is_done:
-                self._window.forget()
+        if not self._fleet.takes(optimizer, self.model):
+            return
+        if self._withheld is not None:
+            self._withheld.give_back()
+            self._withheld = None
+        self._fleet.note_step(optimizer)
+        if self._fleet.is_done:
+            self._keep_trace()
+            self._window.forget()
 
     @guarded("the hook at the loss scale's update")
     def before_scale_update(self, scaler: torch.amp.GradScaler) -> None:
@@ -202,17 +246,29 @@ class TorchMonitor(Monitor):
             found_inf=found_inf,
             scale=self.scale.tensor if self.scale.is_dynamic else None,
         )
+        if self._overflow is not None and not reading.overflowed:
+            reading = reading.beside(self._overflow.read())
         self.observe(
             loss=reading.loss,
             gradient_norm=reading.norm,
             learning_rate=self._fleet.learning_rate,
         )
+        self._is_bad = not reading.is_healthy
         if reading.overflowed:
             self._skipped()
         elif reading.is_healthy:
             self._healthy()
         else:
-            inquire(self, self.laboratory(with_update=False), reading)
+            self._failed(reading)
+
+    def _failed(self, reading: Reading, *, unscaled: bool = False) -> None:
+        """Find out why the present step is bad, and do what the user asked for."""
+        self._window.is_fresh = False
+        if self.options.on_error == "skip":
+            self.observe(skipped=1.0)
+        if self.options.on_error == "raise":
+            self._keep_trace()
+        inquire(self, self.laboratory(with_update=False, unscaled=unscaled), reading)
 
     def _healthy(self) -> None:
         self.rearm()
@@ -230,7 +286,7 @@ class TorchMonitor(Monitor):
         if self.scale.is_suspicious(loss_is_finite=reading.is_healthy):
             laboratory = self.laboratory(with_update=False, unscaled=True)
             if not laboratory.is_healthy():
-                inquire(self, laboratory, reading)
+                self._failed(reading, unscaled=True)
         self._advance()
 
     def _settle(self) -> None:
@@ -244,6 +300,11 @@ class TorchMonitor(Monitor):
             elif not self._trained():
                 self._check_thrown_away(self._window.losses)
 
+    @guarded("the look at the last step")
+    def _settle_at_end(self) -> None:
+        self._window.pause()
+        self._settle()
+
     def _check_thrown_away(self, losses: list[torch.Tensor]) -> None:
         """Look at a loss that the loop did not use, perhaps because it was bad."""
         norms = [] if self.clip is None else [self.clip[1]]
@@ -251,17 +312,27 @@ class TorchMonitor(Monitor):
         if reading.is_healthy:
             self._window.prune()
             return
-        self._window.is_fresh = False
-        inquire(self, self.laboratory(with_update=False), reading)
+        self._failed(reading)
         self._advance()
 
     def _advance(self) -> None:
+        self._keep_trace()
         self.step += 1
         self.clip = None
+        self._is_bad = False
         self._fleet.clear()
         self._window.forget()
 
+    def _keep_trace(self) -> None:
+        """End the recording of the step, where steps are recorded."""
+        trace = self._live.finish()
+        if trace is not None:
+            self.record(trace)
+
     # --- what is known ---
+
+    def _meta(self) -> dict[str, str]:
+        return {"framework": "torch", "torch": str(torch.__version__)}
 
     def laboratory(
         self, *, with_update: bool, unscaled: bool = False
@@ -281,7 +352,15 @@ class TorchMonitor(Monitor):
             initial=self._initial or None,
             scale=self.scale.tensor,
             unscaled=unscaled,
-            meta={"framework": "torch", "torch": torch.__version__},
+            meta=self._meta(),
+        )
+
+    def observed(self) -> Trace:
+        """Return what can be looked at of the present step without running it."""
+        losses = self._window.losses or self._window.candidates
+        gradients = self._gradients()
+        return observed(
+            self.step, self.model, self.program, losses, gradients, **self._meta()
         )
 
     def _begin(self) -> None:
@@ -289,6 +368,7 @@ class TorchMonitor(Monitor):
         self._initial = copy_of_parameters(self.model)
         self._fleet.look_around(self.model)
         self.scale.look_around()
+        self._overflow = overflow_flag(listening=True)
 
     def _trained(self) -> list[torch.nn.Parameter]:
         """Return the parameters that have a gradient now."""

@@ -21,7 +21,7 @@ from numcheck_torch.trees import map_leaves, tensors
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numcheck_torch.capture import RandomState
+    from numcheck_torch.capture import Autocast, RandomState
     from numcheck_torch.places import Place
 
 __all__ = ["Gradient", "Operation", "Program", "Slot"]
@@ -43,13 +43,15 @@ class Operation(NamedTuple):
     """One operator between the module's output and the gradient.
 
     Attributes:
-        function: the operator.
+        function: the operator, or a loss function that is watched as a whole.
         args: its arguments, tensors as `Slot`.
         kwargs: its keyword arguments, likewise.
         outputs: slots of the tensors it returned.
         grad: whether gradients were being tracked.
         random: random state before an operator that draws from it.
         place: the user's line.
+        autocast: mixed precision at the call of a watched loss function; an operator
+            has its casts behind it.
     """
 
     function: Callable[..., Any]
@@ -59,6 +61,7 @@ class Operation(NamedTuple):
     grad: bool
     random: RandomState | None
     place: Place | None
+    autocast: Autocast | None = None
 
 
 class Gradient(NamedTuple):
@@ -222,14 +225,17 @@ class Program:
             raise CannotRunError("the batch was overwritten after the module read it")
 
     @property
-    def last_scalars(self) -> list[torch.Tensor]:
-        """The last scalar that an operator of the loss made and that still lives."""
+    def pending_loss(self) -> int | None:
+        """Slot of what may be the loss where nothing was differentiated.
+
+        It is the last scalar that an operator made and that somebody still holds.
+        """
         for event in reversed(self.events):
             for slot in reversed(event.outputs if isinstance(event, Operation) else ()):
                 tensor = self.tensor(slot)
                 if tensor is not None and _may_be_loss(tensor):
-                    return [tensor.detach()]
-        return []
+                    return slot
+        return None
 
     def tensor(self, slot: int) -> torch.Tensor | None:
         """Return the tensor in a slot while the program still holds it."""

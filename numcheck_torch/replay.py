@@ -105,6 +105,9 @@ class Runner:
                 else:
                     autocast.close()
                     self._differentiate(event)
+        pending = self.program.pending_loss
+        if not self.program.gradients and pending is not None:
+            self.outcomes.losses.append(self._values[pending].detach())
         return self.outcomes
 
     def _given(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -133,7 +136,9 @@ class Runner:
         args, kwargs = self._filled((event.args, event.kwargs))
         if event.random is not None:
             event.random.restore()
-        with without_autocast(), torch.set_grad_enabled(event.grad):
+        settings = event.autocast
+        block = without_autocast() if settings is None else settings.applied()
+        with block, torch.set_grad_enabled(event.grad):
             out = call_at(event.place, event.function, args, kwargs)
         self._store(event.outputs, list(tensors(out)))
 

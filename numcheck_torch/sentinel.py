@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Reading", "look"]
 
+FLAG = "overflow flag"
+"""Name in `Reading.bad` of a device's own sticky flag."""
+
 _UP_TO_FLOAT32 = {torch.float32, torch.bfloat16, torch.float16}
 
 
@@ -49,6 +52,10 @@ class Reading:
     def is_healthy(self) -> bool:
         """Whether everything looked at is finite."""
         return not self.bad
+
+    def beside(self, flag: bool | None) -> Reading:  # noqa: FBT001 - a device's reading
+        """Return this reading with what a device's overflow flag says, if it is set."""
+        return dataclasses.replace(self, bad=(*self.bad, FLAG)) if flag else self
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:

@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from numcheck_torch import modes
 from numcheck_torch.buffers import BufferWatch
-from numcheck_torch.capture import Forward
+from numcheck_torch.capture import Autocast, Forward, RandomState
 from numcheck_torch.loss import LossTape
-from numcheck_torch.program import Gradient, Program
-from numcheck_torch.trees import tensors
+from numcheck_torch.program import Gradient, Operation, Program
+from numcheck_torch.trees import map_tensors, tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import torch
+    from collections.abc import Callable, Iterator, Mapping
 
     from numcheck_torch.engine import EngineRun
     from numcheck_torch.places import Place
@@ -48,8 +49,10 @@ class Window:
 
     @property
     def candidates(self) -> list[torch.Tensor]:
-        """What may be the loss where nothing was differentiated: the last scalar."""
-        return self.program.last_scalars
+        """What may be the loss where nothing was differentiated."""
+        slot = self.program.pending_loss
+        tensor = None if slot is None else self.program.tensor(slot)
+        return [] if tensor is None else [tensor.detach()]
 
     @property
     def awaits_gradient(self) -> bool:
@@ -107,6 +110,37 @@ class Window:
             self.losses.extend(event.values)
             self.is_fresh = True
         if run.creates or run.retains or not run.accumulates:
+            modes.insert(self._tape)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the module was called and its loss is under way, on this thread."""
+        return modes.is_active(self._tape)
+
+    @contextlib.contextmanager
+    def written_as_one(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        place: Place | None,
+    ) -> Iterator[Callable[[object], None]]:
+        """Write a call down as one event; pass its result to what this gives."""
+        program = self.program
+        new, named = map_tensors((args, dict(kwargs)), program.used)
+        random, autocast = RandomState.now(), Autocast.now()
+        grad = torch.is_grad_enabled()
+
+        def note(out: object) -> None:
+            outputs = program.outputs_of(out)
+            program.append(
+                Operation(function, new, named, outputs, grad, random, place, autocast)
+            )
+
+        self.pause()
+        try:
+            yield note
+        finally:
             modes.insert(self._tape)
 
     def pause(self) -> None:

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records the program's own run, step after step, while it runs: level ``trace``."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from numcheck.record.trace import TraceBuilder
+from numcheck_torch import modes
+from numcheck_torch.batch import named_inputs
+from numcheck_torch.recorder import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import torch
+
+    from numcheck.monitor import Level
+    from numcheck.record.trace import Trace
+
+__all__ = ["Live"]
+
+
+class Live:
+    """A recorder that is on from the first call of a step to its last update.
+
+    Args:
+        level: nothing is recorded in level ``watch``.
+        model: names parameters and scopes.
+        meta: written into every trace.
+    """
+
+    def __init__(
+        self, level: Level, model: torch.nn.Module, meta: dict[str, Any]
+    ) -> None:
+        self._is_wanted = level != "watch"
+        self._subject = weakref.ref(model)
+        self._meta = meta
+        self._recorder: Recorder | None = None
+        self._is_on = False
+        self._phase: contextlib.AbstractContextManager[None] | None = None
+
+    def begin(self, step: int) -> None:
+        """Start recording a step, unless it is being recorded."""
+        model = self._subject()
+        if self._is_on or not self._is_wanted or model is None:
+            return
+        builder = TraceBuilder(step)
+        if self._recorder is None:
+            self._recorder = Recorder(builder, modules=model, measure="extremes")
+        else:
+            self._recorder.restart(builder)
+        self._resume()
+
+    def called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Name what the module is about to be called with."""
+        if self._recorder is not None and self._is_on:
+            for name, tensor in named_inputs(args, kwargs):
+                self._recorder.expect(tensor, f"input:{name}", "input")
+
+    def before_update(
+        self,
+        losses: Iterable[torch.Tensor],
+        gradients: Iterable[tuple[str, torch.Tensor]],
+    ) -> None:
+        """Keep losses and gradients; what follows belongs to the optimizer."""
+        if self._recorder is None or not self._is_on or self._phase is not None:
+            return
+        for loss in losses:
+            self._recorder.keep(loss, "loss", "loss")
+        for name, gradient in gradients:
+            self._recorder.keep(gradient, f"gradient:{name}", "gradient")
+        self._phase = self._recorder.phase("optimizer")
+        self._phase.__enter__()
+
+    def finish(self) -> Trace | None:
+        """Stop recording and return the step's trace."""
+        if self._recorder is None or not self._is_on:
+            return None
+        recorder = self._recorder
+        if self._phase is not None:
+            self._keep_parameters(recorder)
+            self._phase.__exit__(None, None, None)
+            self._phase = None
+        self._suspend()
+        try:
+            recorder.finish()
+        except Exception:
+            self._recorder = None
+            raise
+        return recorder.builder.build(**self._meta)
+
+    def _keep_parameters(self, recorder: Recorder) -> None:
+        model = self._subject()
+        for name, parameter in () if model is None else model.named_parameters():
+            if parameter.requires_grad:
+                recorder.keep(parameter.detach(), f"parameter:{name}", "parameter")
+
+    @contextlib.contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Run a block that is not the program's own."""
+        was_on = self._is_on
+        if was_on:
+            self._suspend()
+        try:
+            yield
+        finally:
+            if was_on:
+                self._resume()
+
+    def _resume(self) -> None:
+        if self._recorder is not None:
+            self._recorder._around.scopes.__enter__()
+            modes.insert(self._recorder._mode)
+            self._is_on = True
+
+    def _suspend(self) -> None:
+        if self._recorder is not None:
+            modes.remove(self._recorder._mode)
+            self._recorder._around.scopes.__exit__()
+            self._is_on = False
