@@ -10,6 +10,7 @@ from numcheck.diagnose.causes import why
 from numcheck.diagnose.causes.silent import why_silent
 from numcheck.diagnose.chain import chain
 from numcheck.diagnose.device import device_notes, hidden_faults
+from numcheck.diagnose.dynamics import trends
 from numcheck.diagnose.finding import Evidence, Fact, Finding
 from numcheck.diagnose.load import format_of
 from numcheck.diagnose.provenance import Origin, trace_back
@@ -61,13 +62,21 @@ def diagnose(incident: Incident) -> tuple[Finding, ...]:
         found = [_of_smothered(scene) for scene in wiped[:_MOST_FINDINGS]]
     if not found:
         found = [_of_hidden(scene) for scene in hidden[:_MOST_FINDINGS]]
+    if not found:
+        found = list(trends(incident))
     return (*found, *device_notes(incident, found=bool(found)))
 
 
 def _of_hidden(scene: HiddenScene) -> Finding:
     finding = _of_origin(scene)
+    view, harm = scene.provenance.view, scene.origin.harm
+    lacks_bfloat16 = scene.incident.settings.get("bfloat16_supported") is False
     return dataclasses.replace(
         finding,
+        chain=chain(view, scene.site, harm[0], scene.reached.__contains__),
+        help=tuple(
+            h for h in finding.help if h.key != "bfloat16" or not lacks_bfloat16
+        ),
         id="N602" if scene.by == "status" else "N601",
         severity="error" if scene.is_reported else "warning",
         kind="departure",

@@ -24,12 +24,19 @@ _CLEAR: Final = "clear_npu_overflow_flag"
 _GET: Final = "get_npu_overflow_flag"
 
 
-def overflow_flag() -> OverflowFlag | None:
-    """Return the flag where it exists: on an NPU in saturation mode."""
+def overflow_flag(*, listening: bool = False) -> OverflowFlag | None:
+    """Return the flag where it exists: on an NPU in saturation mode.
+
+    Args:
+        listening: whether to notice others who clear it; then `close` it at the end.
+    """
     npu = module()
     if npu is None or mode() != "saturation" or not hasattr(npu, _GET):
         return None
-    return OverflowFlag(npu)
+    flag = OverflowFlag(npu)
+    if listening:
+        flag.listen()
+    return flag
 
 
 class OverflowFlag:
@@ -51,8 +58,6 @@ class OverflowFlag:
         self.others = 0
         self._npu = npu
         self._is_mine = False
-        for owner in self._owners():
-            listen(owner, _CLEAR, after=self._heard)
 
     def __enter__(self) -> Self:
         """Clear the flag."""
@@ -78,6 +83,11 @@ class OverflowFlag:
         unknown = found is None or (not found and self.others > 0)
         self.is_set = None if unknown else bool(found)
         return self.is_set
+
+    def listen(self) -> None:
+        """Notice from now on when others clear the flag."""
+        for owner in self._owners():
+            listen(owner, _CLEAR, after=self._heard)
 
     def close(self) -> None:
         """Stop listening for other readers."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from numcheck.diagnose.device.hidden import HiddenScene, hidden_faults
+from numcheck.diagnose.device.hidden import HiddenScene, hidden_faults, is_flagged
 from numcheck.diagnose.device.notes import device_notes
 
-__all__ = ["HiddenScene", "device_notes", "hidden_faults"]
+__all__ = ["HiddenScene", "device_notes", "hidden_faults", "is_flagged"]

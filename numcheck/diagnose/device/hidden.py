@@ -57,10 +57,12 @@ class HiddenScene(Scene):
     Attributes:
         stands_for: what the result would hold on a device that does not saturate.
         by: what betrayed it: the ``flag``, a ``status`` register, or the ``values``.
+        reached: indices of the sites downstream of it, itself included.
     """
 
     stands_for: FaultKind = "inf"
     by: _By = "values"
+    reached: frozenset[int] = frozenset()
 
     @property
     def kind(self) -> FaultKind:
@@ -136,16 +138,11 @@ def hidden_faults(
         harm = [s for s in provenance.view.kept() if s.index in reached]
         if harm:
             behind |= reached
-            found.append(_scene(incident, provenance, site, harm, by))
+            origin = Origin(site, "birth", tuple(sorted(harm, key=harm_rank)))
+            held = _stands_for(site, provenance.view.summary(site))
+            place = frozenset(reached)
+            found.append(HiddenScene(incident, provenance, origin, held, by, place))
     return tuple(found)
-
-
-def _scene(
-    incident: Incident, provenance: Provenance, site: Site, harm: list[Site], by: _By
-) -> HiddenScene:
-    origin = Origin(site, "birth", tuple(sorted(harm, key=harm_rank)))
-    stands_for = _stands_for(site, provenance.view.summary(site))
-    return HiddenScene(incident, provenance, origin, stands_for, by)
 
 
 def _stands_for(site: Site, summary: Summary | None) -> FaultKind:
