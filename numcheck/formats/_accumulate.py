@@ -175,7 +175,8 @@ def _adder(
     if match := _ALIGNED_NAME.fullmatch(accumulator):
         bits = int(match[1])
         return lambda running, left, right: _aligned(running, left, right, bits)
-    fmt, modes = get(accumulator), Modes()
+    fmt = get(accumulator)
+    modes = Modes(fmt.native_rounding)
 
     def rounded(
         running: NDArray[np.float64],

@@ -95,7 +95,7 @@ class Tally:
         fmt = self._format
         with np.errstate(over="ignore"):
             x = np.ldexp(values, self._scale_log2)
-        q = round_once(x, fmt, Modes(overflow="saturate"))
+        q = round_once(x, fmt, Modes(fmt.native_rounding, "saturate"))
         size, result = np.abs(x), np.abs(q)
         nonzero = size > 0
         self._nonzero += _weigh(nonzero, weights)

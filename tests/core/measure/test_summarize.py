@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -152,6 +152,7 @@ def test_merging_gives_the_summary_of_all_elements_in_any_order(
     agrees(merged, {name: getattr(whole, name) for name in whole.__slots__})
 
 
+@settings(max_examples=40)
 @given(any_array, any_array, any_array)
 def test_merging_is_associative(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
     x, y, z = (summarize(part, histogram=True) for part in (a, b, c))
