@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from numcheck.diagnose.diagnosis import diagnose
+    from numcheck.diagnose.dynamics import tightest
     from numcheck.diagnose.finding import Finding
     from numcheck.diagnose.incident import Experiment, Incident
     from numcheck.diagnose.investigation import investigate
@@ -22,6 +23,7 @@ _HOME = {
     "Outcome": "laboratory",
     "diagnose": "diagnosis",
     "investigate": "investigation",
+    "tightest": "dynamics",
 }
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "Outcome",
     "diagnose",
     "investigate",
+    "tightest",
 ]
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Scale", "largest_input"]
 
+_LARGE = 1e3  # of standardised features none is ever this large
 _FAR = 1e3
 """Times the root mean square of the other elements. A heavy-tailed feature reaches
 tens; sentinels and unit errors reach thousands."""
@@ -42,6 +43,11 @@ class Scale:
         """Whether its largest element stands far out from all others."""
         return self.amax > _FAR * max(self.rest, math.ulp(0.0))
 
+    @property
+    def is_large(self) -> bool:
+        """Whether its largest element is far beyond what standardised data hold."""
+        return self.amax >= _LARGE
+
 
 def largest_input(view: StepView, sources: Iterable[Site]) -> Scale | None:
     """Return the floating-point source with the largest magnitude; None without one."""
@@ -57,24 +63,11 @@ def largest_input(view: StepView, sources: Iterable[Site]) -> Scale | None:
 def _without_largest(summary: Summary, amax: float) -> float:
     """Return the root mean square of all finite elements but the largest.
 
-    Unknown sums count as no outlier: the answer is then the largest itself.
+    Where the largest square hides the others in rounding, an upper bound; where the
+    squares were not measured or overflow, the largest itself, so that it is no outlier.
     """
-    if summary.total_sq is None or summary.n < 2:
+    if summary.total_sq is None or summary.n < 2 or not math.isfinite(summary.total_sq):
         return amax
-    square = amax * amax
-    if not math.isfinite(square) or not math.isfinite(summary.total_sq):
-        return _from_exponents(summary, amax)
-    left = max(0.0, summary.total_sq - square)
-    # What is left of a sum that the largest square dominates is rounding noise.
-    if left <= summary.total_sq * 2.0**-40:
-        return amax if summary.exponents is None else _from_exponents(summary, amax)
+    noise = summary.total_sq * 2.0**-40
+    left = max(summary.total_sq - amax * amax, noise)
     return math.sqrt(left / (summary.n - 1))
-
-
-def _from_exponents(summary: Summary, amax: float) -> float:
-    """Return an upper bound on the magnitude of most other elements."""
-    if not summary.exponents:
-        return amax
-    top = max(summary.exponents)
-    below = [e for e in summary.exponents if e < top]
-    return math.ldexp(1.0, max(below) + 1) if below else amax

@@ -31,9 +31,10 @@ class OutlierRows:
             return None
         sources = scene.ancestry.sources("input", "target")
         scale = largest_input(scene.provenance.view, sources)
-        far = scale is not None and scale.has_outlier and broke.id in OVERFLOWS
+        few = went == "healthy" and scale is not None and scale.is_large
+        far = scale is not None and (scale.has_outlier or few)
         alone = scene.ancestry.is_from_batch and scene.site.phase == "forward"
-        if scale is not None and far:
+        if scale is not None and far and broke.id in OVERFLOWS:
             seen = Evidence("outlier", {"amax": scale.amax, "rest": scale.rest})
             advice = ("clip_outliers", "check_preprocessing")
             return explain(self.id, "data", "likely", seen, advice=advice)
