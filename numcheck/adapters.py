@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from numcheck.errors import AmbiguousTargetError, ArgumentTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from numcheck.doctor import Check
     from numcheck.monitor import Monitor
 
 __all__ = ["Adapter", "adapters", "instrument"]
@@ -50,6 +51,10 @@ class Adapter(Protocol):
         Raises:
             MissingExtraError: the framework is not installed.
         """
+        ...
+
+    def examine(self) -> Iterable[Check]:
+        """Say what the framework can do on this machine, for ``numcheck doctor``."""
         ...
 
 

@@ -15,6 +15,7 @@ __all__ = ["main"]
 
 COMMANDS = {
     "demo": "numcheck.demo:demo",
+    "doctor": "numcheck.doctor:doctor",
     "explain": "numcheck.report.commands:explain",
     "fit": "numcheck.calculator.commands:fit",
     "formats": "numcheck.calculator.commands:formats",

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from numcheck.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from numcheck.doctor import Check
     from numcheck.monitor import Monitor
 
 __all__ = ["ADAPTER", "JaxAdapter"]
@@ -70,6 +71,16 @@ class JaxAdapter:
         with _or_missing_extra():
             from numcheck_jax.demo import demonstrate
         return demonstrate()
+
+    def examine(self) -> Iterable[Check]:
+        """Say what JAX can do on this machine."""
+        from numcheck.doctor import broken_import
+
+        try:
+            from numcheck_jax.examine import examine
+        except (ImportError, RuntimeError, OSError) as error:
+            return (broken_import("jax", error),)
+        return examine()
 
 
 @contextlib.contextmanager

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from numcheck.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from numcheck.doctor import Check
     from numcheck.monitor import Monitor
 
 __all__ = ["ADAPTER", "TorchAdapter"]
@@ -53,6 +54,16 @@ class TorchAdapter:
         with _or_missing_extra():
             from numcheck_torch.demo import demonstrate
         return demonstrate()
+
+    def examine(self) -> Iterable[Check]:
+        """Say what PyTorch can do on this machine."""
+        from numcheck.doctor import broken_import
+
+        try:
+            from numcheck_torch.examine import examine
+        except (ImportError, RuntimeError, OSError) as error:
+            return (broken_import("torch", error),)
+        return examine()
 
 
 @contextlib.contextmanager
