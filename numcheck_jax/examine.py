@@ -24,9 +24,10 @@ def examine() -> Iterator[Check]:
         yield Check(
             "jax", "ok", f"{device.platform}:{device.id} is {device.device_kind}"
         )
-    if jax.config.read("jax_enable_x64"):
+    settings = jax.config.values
+    if settings.get("jax_enable_x64"):
         yield Check("jax", "ok", "float64 is on")
-    precision = jax.config.read("jax_default_matmul_precision")
+    precision = settings.get("jax_default_matmul_precision")
     if precision is not None:
         text = f"jax_default_matmul_precision is {precision!r}"
         yield Check("jax", "note", text)
