@@ -14,6 +14,7 @@ from numcheck.errors import NumcheckError
 __all__ = ["main"]
 
 COMMANDS = {
+    "compare": "numcheck.comparison.commands:compare",
     "demo": "numcheck.demo:demo",
     "doctor": "numcheck.doctor:doctor",
     "explain": "numcheck.report.commands:explain",

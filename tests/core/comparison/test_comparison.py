@@ -11,13 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from numcheck.cli import main
 from numcheck.comparison import compare_traces
 from numcheck.comparison.names import canonical
 from numcheck.measure import summarize
-from numcheck.record import Site, TraceBuilder
+from numcheck.record import RunWriter, Site, TraceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numcheck.record import Trace
 
@@ -139,3 +141,35 @@ def test_what_has_no_partner_is_listed() -> None:
     alignment = compare_traces(a, b).alignment
     assert [p.site.scope for p in alignment.only_a] == [SCOPES[1]]
     assert alignment.only_b == ()
+
+
+def test_the_command_names_where_two_runs_part(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = layers(np.random.default_rng(0), 4)
+    other = [*values[:2], *(x * np.float32(1.1) for x in values[2:])]
+    for name, held in (("a", values), ("b", other)):
+        RunWriter(tmp_path / name).trace.trace(run(SCOPES, held, {}))
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", str(tmp_path / "a"), str(tmp_path / "b")])
+    assert ended.value.code == 1
+    told = capsys.readouterr().out
+    assert "the runs part at module blocks.2.up" in told.replace("\n  ", " ")
+
+
+def test_the_command_exits_clean_when_the_runs_agree(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = layers(np.random.default_rng(0), 2)
+    RunWriter(tmp_path).trace.trace(run(SCOPES[:2], values, {}))
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", str(tmp_path), str(tmp_path), "--lang", "zh"])
+    assert ended.value.code == 0
+    assert "两次运行一致" in capsys.readouterr().out
+
+
+def test_a_malformed_map_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", "a", "b", "--map", "x"])
+    assert ended.value.code == 2
+    assert "expects NAME=NAME" in capsys.readouterr().err

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``numcheck compare``: two runs, and where they part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from numcheck.comparison.departure import compare_traces
+from numcheck.errors import ArgumentError
+from numcheck.report.messages import LANGUAGES
+
+if TYPE_CHECKING:
+    from numcheck.record.trace import Trace
+
+__all__ = ["compare"]
+
+
+@click.command()
+@click.argument("a", metavar="A", type=click.Path())
+@click.argument("b", metavar="B", type=click.Path())
+@click.option("--step-a", type=int, help="Step of A; by default its first.")
+@click.option("--step-b", type=int, help="Step of B; by default its first.")
+@click.option(
+    "--map",
+    "maps",
+    multiple=True,
+    metavar="NAME=NAME",
+    help="A module or parameter of A and its name in B. May be repeated.",
+)
+@click.option("--all", "whole", is_flag=True, help="List every point, not the worst.")
+@click.option("--lang", type=click.Choice(LANGUAGES), help="Language of the table.")
+@click.option("--width", type=click.IntRange(40), help="Cells in a line.")
+@click.pass_context
+def compare(
+    context: click.Context,
+    a: str,
+    b: str,
+    step_a: int | None,
+    step_b: int | None,
+    maps: tuple[str, ...],
+    whole: bool,  # noqa: FBT001 - click passes options by keyword
+    lang: str | None,
+    width: int | None,
+) -> None:
+    """Compare two runs and name the first place where they part.
+
+    A and B are run folders of numcheck or dumps of msprobe, in any combination. Exits
+    with 0 when they differ by rounding alone, 1 when they part, 2 on an error.
+    """
+    from numcheck.report.comparison import comparison_table
+
+    names = dict(_split(m) for m in maps)
+    result = compare_traces(
+        trace_at(a), trace_at(b), step_a=step_a, step_b=step_b, names=names
+    )
+    click.echo(
+        comparison_table(result, a, b, whole=whole, lang=lang, width=width),
+        nl=False,
+        color=True,
+    )
+    context.exit(int(result.first_difference is not None))
+
+
+def _split(pair: str) -> tuple[str, str]:
+    left, equals, right = pair.partition("=")
+    if not (left and equals and right):
+        msg = f"--map expects NAME=NAME, got {pair!r}"
+        raise ArgumentError(msg)
+    return left, right
+
+
+def trace_at(path: str) -> Trace:
+    """Return the trace of a run folder, or of another tool's dump.
+
+    The replays of a run's failing and audited steps are part of it: they know every
+    operator, where the run itself may know only what a step handed back.
+
+    Raises:
+        RunFolderError: the path is neither.
+        DumpError: it is a dump that cannot be read.
+    """
+    from numcheck.record.foreign import read_dump
+    from numcheck.record.history import TraceHistory
+    from numcheck.record.run_folder import open_run
+
+    if any(Path(path).glob("step*")):
+        return read_dump(path)
+    run = open_run(path)
+    history = TraceHistory()
+    for trace in (run.trace, *(i.trace for i in run.incidents)):
+        history.add(trace)
+    together = history.trace or run.trace
+    return type(together)(
+        together.sites, together.summaries, run.trace.events, run.trace.meta
+    )
