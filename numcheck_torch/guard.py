@@ -7,6 +7,7 @@ import functools
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from numcheck.errors import NonFiniteError
+from numcheck.monitor import NumcheckWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,8 @@ def guarded(
 ) -> Callable[[Callable[Concatenate[S, P], Any]], Callable[Concatenate[S, P], Any]]:
     """Make a method do nothing while asleep, and report its own errors as faults.
 
-    A `NonFiniteError` is a finding the user asked to be raised, so it passes.
+    A finding passes that the user asked to be raised: as an error, or as a warning
+    where the program turns warnings into errors.
 
     Args:
         where: what the method is, for people.
@@ -49,7 +51,7 @@ def guarded(
                 return None
             try:
                 return method(self, *args, **kwargs)
-            except NonFiniteError:
+            except (NonFiniteError, NumcheckWarning):
                 raise
             except Exception:  # noqa: BLE001 - reported as N901; the training goes on
                 self.fault(where)

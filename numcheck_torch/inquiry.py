@@ -30,15 +30,17 @@ def inquire(
         NonFiniteError: as the user's policy says.
     """
     trace, reproduced = _replayed(monitor, laboratory)
+    settings = settings_of_run(monitor, trace)
+    settings["overflow_flag"] = FLAG in reading.bad
+    if laboratory.unscaled:
+        # Without a scale in play, an overflowing gradient is no search for one.
+        settings.pop("dynamic_loss_scale", None)
     incident = Incident(
         trace,
         monitor.step,
         reproduced=reproduced,
         history=tuple(monitor.events),
-        settings={
-            **settings_of_run(monitor, trace),
-            "overflow_flag": FLAG in reading.bad,
-        },
+        settings=settings,
     )
     monitor.keep(incident)
     wanted = monitor.options.experiments and reproduced is True

@@ -12,15 +12,16 @@ from numcheck.diagnose.laboratory import CannotRunError, Outcome
 from numcheck.record.trace import TraceBuilder
 from numcheck_torch.batch import Batch
 from numcheck_torch.npu import overflow_flag
-from numcheck_torch.replay import Runner, undisturbed
+from numcheck_torch.replay import Runner, uncompiled, undisturbed
 from numcheck_torch.sentinel import look
-from numcheck_torch.statistics import summarize
+from numcheck_torch.statistics import WITHOUT_FLOAT64, summarize
 from numcheck_torch.update import rehearse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numcheck.measure.summary import Summary
+    from numcheck.record.site import Site
     from numcheck.record.trace import Trace
     from numcheck_torch.program import Program
     from numcheck_torch.recorder import Recorder
@@ -69,7 +70,7 @@ class TorchLaboratory:
         self._scale = scale
         if scale is not None:
             program.unscale(scale)
-        self._unscaled = unscaled
+        self.unscaled = unscaled
         self._meta = dict(meta or {})
         self._batch = Batch(model, program)
 
@@ -100,6 +101,10 @@ class TorchLaboratory:
         if name == "same":
             return self._same()
         dtype = _WIDER[name]
+        parameter = next(self.model.parameters(), None)
+        where = "cpu" if parameter is None else parameter.device.type
+        if name == "float64" and where in WITHOUT_FLOAT64:
+            raise CannotRunError(f"{where} devices have no float64")
         with self._ready(), lifted_parameters(self.model, dtype), Lift(dtype):
             found = self._run(self._batch.lifted(dtype))
         return Outcome(_kept(found))
@@ -126,6 +131,32 @@ class TorchLaboratory:
             found = self._run()
         return Outcome(_kept(found))
 
+    def operator_on_cpu(self, trace: Trace, site: Site) -> Outcome:
+        """Run one operator alone on the CPU, with the operands it had in the step."""
+        from numcheck_torch.one_operator import OnCpu
+
+        self._device()
+        with self._ready(), OnCpu(trace, site) as beside:
+            self._run()
+        if beside.result is None:
+            raise CannotRunError(f"{site.op} did not run again")
+        return Outcome({"result": summarize(beside.result)})
+
+    def one_by_one(self) -> Outcome:
+        """Run the step, waiting for the device after each operator."""
+        from numcheck_torch.one_operator import OneByOne
+
+        with self._ready(), OneByOne(self._device()):
+            found = self._run()
+        return Outcome(_kept(found))
+
+    def _device(self) -> torch.device:
+        """Return the accelerator that the model is on."""
+        parameter = next(self.model.parameters(), None)
+        if parameter is None or parameter.device.type == "cpu":
+            raise CannotRunError("the step runs on the CPU already")
+        return parameter.device
+
     def is_healthy(self) -> bool:
         """Run the step, and say whether its loss and gradients are finite."""
         flag = overflow_flag()
@@ -140,7 +171,7 @@ class TorchLaboratory:
         self, change: Callable[[torch.Tensor], torch.Tensor] | None = None
     ) -> Outcomes:
         def given(tensor: torch.Tensor) -> torch.Tensor:
-            if self._unscaled and tensor is self._scale:
+            if self.unscaled and tensor is self._scale:
                 return torch.ones_like(tensor)
             return tensor if change is None else change(tensor)
 
@@ -161,7 +192,7 @@ class TorchLaboratory:
     @contextlib.contextmanager
     def _ready(self) -> Iterator[None]:
         self.program.ensure_runnable()
-        with self._asleep(), undisturbed(self.model):
+        with self._asleep(), uncompiled(), undisturbed(self.model):
             yield
 
     @contextlib.contextmanager

@@ -21,8 +21,8 @@ from numcheck_torch.inquiry import audit, inquire
 from numcheck_torch.laboratory import TorchLaboratory
 from numcheck_torch.live import Live
 from numcheck_torch.loss_function import followed, released
-from numcheck_torch.observed import observed
 from numcheck_torch.npu import overflow_flag
+from numcheck_torch.observed import observed
 from numcheck_torch.optimizers import Fleet, with_closure
 from numcheck_torch.scaler import ScaleWatch
 from numcheck_torch.sentinel import look

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from numcheck_torch.program import Gradient, Program
 
-__all__ = ["Outcomes", "Runner", "undisturbed"]
+__all__ = ["Outcomes", "Runner", "uncompiled", "undisturbed"]
 
 
 @dataclasses.dataclass(slots=True)
@@ -54,6 +55,18 @@ def undisturbed(model: torch.nn.Module) -> Iterator[None]:
     finally:
         buffers.restore()
         random.restore()
+
+
+@contextlib.contextmanager
+def uncompiled() -> Iterator[None]:
+    """Run compiled functions and modules operator by operator inside the block."""
+    # Asking would import the compiler, which takes seconds; where nothing imported it,
+    # nothing is compiled.
+    if "torch._dynamo.eval_frame" not in sys.modules:
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield
 
 
 class Runner:
