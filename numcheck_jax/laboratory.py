@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numcheck.measure.summary import Summary
+    from numcheck.record.site import Site
     from numcheck.record.trace import Trace
     from numcheck_jax.capture import Call
     from numcheck_jax.replay import Replay
@@ -151,6 +152,22 @@ class JaxLaboratory:
                 raise CannotRunError("the state of the first step was donated")
             leaves[i] = leaf
         return self._again(leaves)
+
+    def operator_on_cpu(self, trace: Trace, site: Site) -> Outcome:
+        """Refuse: XLA fuses operators, so none of them ran alone on the device.
+
+        Raises:
+            CannotRunError: always.
+        """
+        raise CannotRunError(f"{site.op} is part of a program that XLA compiled")
+
+    def one_by_one(self) -> Outcome:
+        """Refuse: the replay runs the step operator by operator already.
+
+        Raises:
+            CannotRunError: always.
+        """
+        raise CannotRunError("the replay itself ran one operator after the other")
 
     def _again(self, leaves: Sequence[Any]) -> Outcome:
         with self._running():

@@ -99,6 +99,8 @@ def _plan(incident: Incident) -> list[tuple[ExperimentName, _Run]]:
     if incident.step > 0:
         plan.append(("initial_parameters", _initial_parameters))
     plan.append(("rows", _rows))
+    if incident.settings.get("device", "cpu") != "cpu":
+        plan += [("operator_on_cpu", _on_cpu), ("synchronous", _synchronous)]
     return plan
 
 
@@ -134,6 +136,20 @@ def _in_format(bench: _Bench, name: ExperimentName) -> Experiment:
 def _initial_parameters(bench: _Bench) -> Experiment:
     healed = bench.is_healed(bench.laboratory.at_initial_parameters())
     return Experiment("initial_parameters", "healthy" if healed else "failed")
+
+
+def _on_cpu(bench: _Bench) -> Experiment:
+    origins = trace_back(bench.incident.view).origins
+    site = next((o.site for o in origins if o.site.kind == "operator"), None)
+    if site is None:
+        return Experiment("operator_on_cpu", "not_run", "no operator is the origin")
+    outcome = bench.laboratory.operator_on_cpu(bench.incident.trace, site)
+    return Experiment("operator_on_cpu", "healthy" if outcome.is_healthy else "failed")
+
+
+def _synchronous(bench: _Bench) -> Experiment:
+    healed = bench.is_healed(bench.laboratory.one_by_one())
+    return Experiment("synchronous", "healthy" if healed else "failed")
 
 
 def _rows(bench: _Bench) -> Experiment:

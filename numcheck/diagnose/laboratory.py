@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numcheck.measure.summary import Summary
+    from numcheck.record.site import Site
     from numcheck.record.trace import Trace
 
 __all__ = ["CannotRunError", "Laboratory", "Outcome"]
@@ -78,4 +79,20 @@ class Laboratory(Protocol):
 
     def at_initial_parameters(self) -> Outcome:
         """Run the step with the parameters (and state) of the first watched step."""
+        ...
+
+    def operator_on_cpu(self, trace: Trace, site: Site) -> Outcome:
+        """Run one operator alone on the CPU, with the operands it had in the step.
+
+        Args:
+            trace: the recorded step.
+            site: one of its sites; the operator that made it is run.
+
+        Returns:
+            The site's value there, as ``kept["result"]``.
+        """
+        ...
+
+    def one_by_one(self) -> Outcome:
+        """Run the step, waiting for the device after each operator."""
         ...

@@ -23,10 +23,14 @@ class StreamRace:
     def explain(self, scene: Scene, broke: Match) -> Explanation | None:
         """Answer where waiting after each operator heals the step."""
         del broke
-        if scene.incident.went("synchronous") != "healthy":
-            return None
+        incident = scene.incident
         advice = ("launch_blocking", "wait_for_stream")
-        return explain(self.id, "hardware", "likely", advice=advice)
+        if incident.went("synchronous") == "healthy":
+            return explain(self.id, "hardware", "likely", advice=advice)
+        on_device = incident.settings.get("device", "cpu") != "cpu"
+        if incident.reproduced is False and on_device:
+            return explain(self.id, "hardware", "possible", advice=advice)
+        return None
 
 
 class KernelDiffers:
