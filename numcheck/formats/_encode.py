@@ -69,12 +69,10 @@ def encode(
             f"{target.name} has no code for NaN, and x holds "
             f"{np.count_nonzero(unknown)} of {values.size}"
         )
-    if target.kind == "float":
-        codes = _float_codes(values.astype(np.float64), target)
-    else:
-        codes = _listed_codes(values.astype(np.float64), target)
-    codes[unknown] = _nan_code(target)
-    return codes.astype(code_dtype(target))
+    find = _float_codes if target.kind == "float" else _listed_codes
+    codes = find(values.astype(np.float64).reshape(-1), target)
+    codes[unknown.reshape(-1)] = _nan_code(target)
+    return codes.astype(code_dtype(target)).reshape(values.shape)
 
 
 def _float_codes(values: NDArray[np.float64], fmt: Format) -> NDArray[np.uint64]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numcheck.formats._modes import Modes
-from numcheck.formats._rounders import round_once
+from numcheck.formats._rounders import rounder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,6 +84,8 @@ class Tally:
     def __init__(self, fmt: Format, scale_log2: int = 0) -> None:
         self._format = fmt
         self._scale_log2 = scale_log2
+        modes = Modes(fmt.native_rounding, "saturate")
+        self._convert = rounder(np.dtype(np.float64), fmt, modes, size=0)
         self._nonzero = self._overflow = self._clipped = 0
         self._flushed = self._subnormal = 0
         self._signal = self._noise = 0.0
@@ -91,11 +93,12 @@ class Tally:
     def add(
         self, values: NDArray[np.float64], weights: NDArray[np.int64] | None = None
     ) -> None:
-        """Count finite values, each `weights` times."""
+        """Count up to `CHUNK` finite values, each `weights` times."""
         fmt = self._format
         with np.errstate(over="ignore"):
             x = np.ldexp(values, self._scale_log2)
-        q = round_once(x, fmt, Modes(fmt.native_rounding, "saturate"))
+        q = np.empty_like(x)
+        self._convert(x, q)
         size, result = np.abs(x), np.abs(q)
         nonzero = size > 0
         self._nonzero += _weigh(nonzero, weights)

@@ -31,14 +31,15 @@ def ulp_distance(a: object, b: object, fmt: object) -> NDArray[np.float64]:
         [1.0, 0.0]
     """
     target = get(fmt)
-    left, right = np.asarray(a), np.asarray(b)
+    left, right = np.broadcast_arrays(np.asarray(a), np.asarray(b))
+    shape, left, right = left.shape, left.reshape(-1), right.reshape(-1)
     unknown_a, unknown_b = np.isnan(left), np.isnan(right)
     steps = _steps_between(
         np.where(unknown_a, 0, left), np.where(unknown_b, 0, right), target
     )
     steps[unknown_a != unknown_b] = np.inf
     steps[unknown_a & unknown_b] = 0
-    return steps
+    return steps.reshape(shape)
 
 
 def _steps_between(

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages about arrays in files."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from numcheck.calculator._picture import picture
+from numcheck.calculator._plain import number, share, speaks_unicode, table, width
+from numcheck.report.messages import text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numcheck.measure import Fit, FormatFit
+
+__all__ = ["Fitted", "fit_data", "fit_list_page", "fit_page"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fitted:
+    """One array of a file and how formats suit it."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    fit: Fit
+
+
+def fit_page(item: Fitted, lang: str | None = None) -> str:
+    """Return all about one array: what it holds, a picture, a row a format."""
+
+    def say(key: str, **fields: object) -> str:
+        return text(f"calculator.fit.{key}", lang, **fields)
+
+    summary = item.fit.summary
+    shape = "×".join(map(str, item.shape)) or "()"
+    head = say("array", name=item.name, dtype=item.dtype, shape=shape, n=summary.n)
+    infinite = (summary.pos_inf or 0) + (summary.neg_inf or 0)
+    holds = say(
+        "counts",
+        nan=summary.nan or 0,
+        inf=infinite,
+        zero=summary.zero or 0,
+        amax=number(summary.amax),
+        amin=number(summary.amin),
+    )
+    if not summary.amax:
+        return "\n".join([head, holds, "", say("nothing")])
+    unicode = speaks_unicode()
+    solid, dashed = ("━", "╌") if unicode else ("=", ".")
+    drawn = picture(
+        summary.exponents or {},
+        [row.format for row in item.fit.formats],
+        width(),
+        unicode=unicode,
+    )
+    legend = say("picture_legend", solid=solid, dashed=dashed)
+    rows = [_row(row, lang) for row in item.fit.formats]
+    keys = ("format", "verdict", "scale", "overflow", "flushed", "subnormal", "sqnr")
+    notes = [say("exact")]
+    if any(row.scale_log2 for row in item.fit.formats):
+        notes.append(say("scaled"))
+    return "\n".join(
+        [
+            head, holds, "", say("picture"), "", drawn, "", legend, "",
+            table([say(key) for key in keys], rows, left=2), "", *notes, "",
+            _advice(item.fit, lang),
+        ]
+    )  # fmt: skip
+
+
+def fit_list_page(items: Sequence[Fitted], file: str, lang: str | None = None) -> str:
+    """Return one line for each array of a file."""
+
+    def say(key: str, **fields: object) -> str:
+        return text(f"calculator.fit.{key}", lang, **fields)
+
+    keys = ("tensor", "dtype", "elements", "amax", "amin", "best")
+    rows = [
+        [
+            item.name,
+            item.dtype,
+            str(item.fit.summary.n),
+            number(item.fit.summary.amax),
+            number(item.fit.summary.amin),
+            _best(item.fit, lang),
+        ]
+        for item in items
+    ]
+    listed = table([say(key) for key in keys], rows, left=2)
+    head = say("tensors", n=len(items), file=file)
+    return "\n".join([head, "", listed, "", say("detail")])
+
+
+def fit_data(item: Fitted) -> dict[str, object]:
+    """Return what `fit_page` says, for JSON."""
+    found = item.fit
+    scaled = found.recommended_scaled
+    return {
+        "name": item.name,
+        "dtype": item.dtype,
+        "shape": item.shape,
+        "basis": found.basis,
+        "summary": found.summary,
+        "formats": [
+            {
+                "format": row.format.name,
+                "verdict": row.verdict,
+                "as_is": row.as_is,
+                "scale_log2": row.scale_log2,
+                "scaled": row.scaled,
+            }
+            for row in found.formats
+        ],
+        "recommended": found.recommended.name if found.recommended else None,
+        "recommended_scaled": scaled
+        and {"format": scaled.format.name, "scale_log2": scaled.scale_log2},
+    }
+
+
+def _row(row: FormatFit, lang: str | None) -> list[str]:
+    shares = row.as_is if row.verdict == "fits" else row.scaled
+    scale = 0 if row.verdict == "fits" else row.scale_log2
+    return [
+        row.format.name,
+        text(f"calculator.fit.{row.verdict}", lang),
+        f"2^{scale}" if scale else "1",
+        share(shares.overflow.high),
+        share(shares.flushed.high),
+        share(shares.subnormal.high),
+        f"{shares.sqnr_db.high:.1f}",
+    ]
+
+
+def _best(found: Fit, lang: str | None) -> str:
+    if found.recommended is not None:
+        return found.recommended.name
+    scaled = found.recommended_scaled
+    if scaled is None:
+        return text("calculator.fit.best_none", lang)
+    fields = {"format": scaled.format.name, "scale": scaled.scale_log2}
+    return text("calculator.fit.best_scaled", lang, **fields)
+
+
+def _advice(found: Fit, lang: str | None) -> str:
+    def say(key: str, **fields: object) -> str:
+        return text(f"calculator.fit.{key}", lang, **fields)
+
+    scaled = found.recommended_scaled
+    lines = []
+    if found.recommended is not None:
+        lines.append(say("recommend", format=found.recommended.name))
+    if scaled is not None:
+        key = "recommend_scaled" if lines else "recommend_only_scaled"
+        fields = {"format": scaled.format.name, "scale": scaled.scale_log2}
+        if lines:
+            fields["bits"] = scaled.format.bits
+        lines.append(say(key, **fields))
+    return "\n".join(lines or [say("recommend_none")])
