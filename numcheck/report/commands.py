@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,7 @@ import click
 from numcheck.report.messages import LANGUAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from numcheck.report.content import Content
+    from collections.abc import Callable, Iterator
 
 __all__ = ["explain", "report"]
 
@@ -60,35 +58,29 @@ def report(
     """
     from numcheck.report.past_run import content_of_run
     from numcheck.report.terminal import terminal_report
-    from numcheck.report.writing import check_ending
+    from numcheck.report.writing import check_ending, write_file
 
     targets = [check_ending(path) for path in outputs]
-    content = content_of_run(run)
+    with _busy(run):
+        content = content_of_run(run)
     for target in targets:
-        _write(content, target, lang)
+        with _busy(str(target)) as progress:
+            write_file(content, target, lang, progress)
     click.echo(terminal_report(content, lang, width, colour), nl=False, color=True)
     context.exit(int(any(f.severity != "note" for f in content.findings)))
 
 
-def _write(content: Content, target: Path, lang: str | None) -> None:
-    """Write one file, with a bar while that takes time and someone looks."""
+@contextlib.contextmanager
+def _busy(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on standard error while something runs, where someone looks."""
     from rich.console import Console
     from rich.progress import Progress
 
-    from numcheck.report.writing import write_file
-
+    watched = sys.stderr is not None and sys.stderr.isatty()
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not _is_watched()) as bar:
-        task = bar.add_task(str(target), total=None)
-
-        def progress(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        write_file(content, target, lang, progress)
-
-
-def _is_watched() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty()
+    with Progress(console=console, transient=True, disable=not watched) as bar:
+        task = bar.add_task(what.replace("[", r"\["), total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @click.command()

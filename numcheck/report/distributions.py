@@ -6,10 +6,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from numcheck.formats import get
+from numcheck.report.figures import binades
 from numcheck.report.interchange import number_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from numcheck.diagnose.finding import Finding
     from numcheck.measure.summary import Summary
@@ -66,11 +67,7 @@ def _row(step: int, summary: Summary) -> dict[str, Any]:
         value = getattr(summary, name)
         if value is not None:
             row[name] = number_to_json(value)
-    if summary.exponents:
-        row |= _histogram(summary.exponents)
+    lowest, counts = binades(summary.exponents or {})
+    if any(counts):
+        row |= {"e0": lowest, "counts": counts}
     return row
-
-
-def _histogram(exponents: Mapping[int, int]) -> dict[str, Any]:
-    low, high = min(exponents), max(exponents)
-    return {"e0": low, "counts": [exponents.get(e, 0) for e in range(low, high + 1)]}

@@ -4,12 +4,26 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numcheck.measure.summary import Summary
 
-__all__ = ["amax_text", "bits_text", "compact", "count_text", "headroom_bits"]
+__all__ = [
+    "amax_text",
+    "binades",
+    "bits_text",
+    "compact",
+    "count_text",
+    "format_max",
+    "headroom_bits",
+]
+
+# Exponents of the smallest subnormal and of the largest float64.
+_LOWEST: Final = -1074
+_HIGHEST: Final = 1023
 
 
 def compact(value: float) -> str:
@@ -46,7 +60,7 @@ def headroom_bits(summary: Summary | None, dtype: str) -> float | None:
         return None
     if summary.has_inf:
         return -math.inf
-    if summary.amax is None:
+    if summary.amax is None or not summary.amax >= 0:
         return None
     if summary.amax == 0:
         return math.inf
@@ -97,3 +111,19 @@ def count_text(count: int | None, *, present: bool | None) -> str:
     if count is not None:
         return f"{count:,}"
     return "–" if present is None else "≥1" if present else "0"
+
+
+def binades(exponents: Mapping[int, int]) -> tuple[int, list[int]]:
+    """Return the lowest exponent and the counts from it upwards, without gaps.
+
+    Exponents that no float64 has are left out: a damaged record may hold any.
+
+    Example:
+        >>> binades({-2: 5, 1: 7, 10**9: 1})
+        (-2, [5, 0, 0, 7])
+    """
+    known = {e: n for e, n in exponents.items() if _LOWEST <= e <= _HIGHEST and n >= 0}
+    if not known:
+        return 0, []
+    low, high = min(known), max(known)
+    return low, [known.get(e, 0) for e in range(low, high + 1)]

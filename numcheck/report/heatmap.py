@@ -98,7 +98,8 @@ class _Coder:
         """Return the cell for what a site of that dtype held."""
         if (
             self._log2_max is None
-            or not summary.amax
+            or summary.amax is None
+            or not summary.amax > 0
             or summary.nan != 0
             or summary.pos_inf != 0
             or summary.neg_inf != 0

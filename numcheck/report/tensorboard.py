@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Protocol
 
-from numcheck.report.figures import headroom_bits
+from numcheck.report.figures import binades, headroom_bits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Sequence
 
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
@@ -109,21 +109,20 @@ def log_trace(trace: Trace, writer: ScalarWriter, rank: int = 0) -> None:
         if whose != rank:
             continue
         for index, summary in summaries.items():
-            if summary.exponents:
+            lowest, counts = binades(summary.exponents or {})
+            if any(counts):
                 tag = f"numcheck/exponents/{_tag(trace.sites[index])}"
-                raw(tag, **_histogram(summary.exponents), global_step=step)
+                raw(tag, **_histogram(lowest, counts), global_step=step)
 
 
-def _histogram(exponents: Mapping[int, int]) -> dict[str, Any]:
-    binades = range(min(exponents), max(exponents) + 1)
-    counts = [exponents.get(e, 0) for e in binades]
-    total = sum(counts)
+def _histogram(lowest: int, counts: Sequence[int]) -> dict[str, Any]:
+    held = list(enumerate(counts, lowest))
     return {
-        "min": binades[0],
-        "max": binades[-1] + 1,
-        "num": total,
-        "sum": sum(e * n for e, n in zip(binades, counts, strict=True)),
-        "sum_squares": sum(e * e * n for e, n in zip(binades, counts, strict=True)),
-        "bucket_limits": [e + 1 for e in binades],
-        "bucket_counts": counts,
+        "min": lowest,
+        "max": lowest + len(counts),
+        "num": sum(counts),
+        "sum": sum(e * n for e, n in held),
+        "sum_squares": sum(e * e * n for e, n in held),
+        "bucket_limits": [e + 1 for e, _ in held],
+        "bucket_counts": list(counts),
     }

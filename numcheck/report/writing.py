@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from numcheck.errors import ArgumentError
+from numcheck.errors import ArgumentError, ArgumentTypeError
 from numcheck.report.content import Content
 from numcheck.report.terminal import terminal_report
 
@@ -52,7 +52,8 @@ def write_report(  # noqa: PLR0913 - each is one part of a report
             text may go anywhere.
 
     Raises:
-        ArgumentError: the path has another ending; nothing is written.
+        ArgumentError: the path has another ending, or cannot be written.
+        ArgumentTypeError: the path is no path.
 
     Example:
         >>> print(write_report([], None, lang="en"))
@@ -81,8 +82,13 @@ def check_ending(path: str | os.PathLike[str]) -> Path:
 
     Raises:
         ArgumentError: it does not.
+        ArgumentTypeError: it is no path.
     """
-    target = Path(path)
+    try:
+        target = Path(path)
+    except TypeError as error:
+        msg = f"path must be a string or a path; got {type(path).__name__}"
+        raise ArgumentTypeError(msg) from error
     if target.suffix.lower() not in ENDINGS:
         listed = ", ".join(ENDINGS)
         msg = f"a report's path must end in one of {listed}; got {str(target)!r}"
@@ -103,6 +109,9 @@ def write_file(
         target: a path that `check_ending` returned.
         lang: language of the texts; a page holds both and opens in this one.
         progress: called while the trace is read, with steps done and steps in all.
+
+    Raises:
+        ArgumentError: the file cannot be written.
     """
     ending = target.suffix.lower()
     if ending == ".json":
@@ -117,5 +126,8 @@ def write_file(
         from numcheck.report.page import page
 
         text = page(content, lang, progress)
-    with target.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
+    try:
+        target.write_bytes(text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        msg = f"the report cannot be written to {str(target)!r}: {error}"
+        raise ArgumentError(msg) from error

@@ -97,7 +97,7 @@ def text(key: str, lang: str | None = None, /, **fields: object) -> str:
         if os.environ.get("NUMCHECK_STRICT_MESSAGES"):
             raise
         listed = ", ".join(f"{k}={_shown(v)}" for k, v in fields.items())
-        return f"{key} ({listed})" if listed else key
+        return printable(f"{key} ({listed})" if listed else key)
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from numcheck.errors import ArgumentError
+from numcheck.errors import ArgumentError, ArgumentTypeError
 from numcheck.measure.summary import Summary
 from numcheck.record.site import Site, SourceLine
 from numcheck.record.trace import Event, Trace
@@ -237,3 +237,10 @@ def test_another_ending_is_an_error_that_names_all_and_writes_nothing(
     with pytest.raises(ArgumentError, match=r"\.html, \.json, \.sarif; got .*out\.pdf"):
         write_report([], None, path=path)
     assert not path.exists()
+
+
+def test_a_path_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"cannot be written to .*missing"):
+        write_report([], None, path=tmp_path / "missing" / "out.json")
+    with pytest.raises(ArgumentTypeError, match=r"path must be .* got int"):
+        write_report([], None, path=3)  # type: ignore[arg-type]
