@@ -105,6 +105,7 @@ class CheckedPlace:
         context: Sequence[Any],
         *,
         backward: bool,
+        which: Sequence[int],
         batched: Sequence[int],
         live: bool,
     ) -> None:

@@ -18,7 +18,7 @@ from numcheck_jax.naming import plain_path
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["Rebuilt", "holds_modules", "rebuilder", "scopes"]
+__all__ = ["Rebuilt", "holds_modules", "rebuilder", "scopes", "set_back"]
 
 Rebuilt = tuple[tuple[Any, ...], "Mapping[str, Any]", "Callable[[], Sequence[Any]]"]
 
@@ -91,6 +91,25 @@ def _positions(state: Any, at: Mapping[Any, int]) -> tuple[bool, list[int]]:
     found = [at.get(plain_path(p)) for p, _ in leaves]
     order = [i for i in found if i is not None]
     return len(order) == len(leaves), order
+
+
+def set_back(
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    paths: Sequence[tuple[Any, ...]],
+    leaves: Sequence[Any],
+) -> None:
+    """Give the modules among the arguments the values of earlier leaves again."""
+    nnx: Any = sys.modules.get("flax.nnx")
+    if nnx is None:
+        return
+    everything = (args, dict(kwargs))
+    at = {plain_path(p): i for i, p in enumerate(paths)}
+    _, state = nnx.split(everything)
+    known, order = _positions(state, at)
+    if known:
+        old = jax.tree.unflatten(jax.tree.structure(state), [leaves[i] for i in order])
+        nnx.update(everything, old)
 
 
 def _from_tree(treedef: Any, leaves: Sequence[Any]) -> Rebuilt:

@@ -41,6 +41,7 @@ class Watcher(Protocol):
         context: Sequence[Any],
         *,
         backward: bool,
+        which: Sequence[int],
         batched: Sequence[int],
         live: bool,
     ) -> None:
@@ -50,6 +51,8 @@ class Watcher(Protocol):
             values: what passed.
             context: what else was to be handed over.
             backward: whether these are cotangents.
+            which: their places among the values that were to be watched; a value
+                that nothing depends on has no cotangent.
             batched: for each value, then each of the context, how many leading axes
                 `jax.vmap` added to it.
             live: whether this is the user's own thread, where raising reaches him;
@@ -68,6 +71,7 @@ class _Rule:
         value: whether the values themselves are checked.
         cotangent: whether their cotangents are.
         backward: whether the values are cotangents already.
+        which: places of the values among those that were to be watched.
         batched: number of leading axes that `vmap` added to each operand.
     """
 
@@ -76,7 +80,18 @@ class _Rule:
     value: bool
     cotangent: bool
     backward: bool
+    which: tuple[int, ...]
     batched: tuple[int, ...]
+
+    def only(self, values: Sequence[int]) -> _Rule:
+        """Return the rule for some of the values, with the same context."""
+        depths = [self.batched[i] for i in values]
+        return dataclasses.replace(
+            self,
+            count=len(values),
+            which=tuple(self.which[i] for i in values),
+            batched=(*depths, *self.batched[self.count :]),
+        )
 
 
 def watched(
@@ -98,7 +113,15 @@ def watched(
         cotangent: whether their cotangents are.
     """
     operands = (*values, *context)
-    rule = _Rule(watcher, len(values), value, cotangent, False, (0,) * len(operands))  # noqa: FBT003 - six fields, all named above
+    rule = _Rule(
+        watcher,
+        count=len(values),
+        value=value,
+        cotangent=cotangent,
+        backward=False,
+        which=tuple(range(len(values))),
+        batched=(0,) * len(operands),
+    )
     return list(CHECK.bind(*operands, rule=rule, name=watcher.name))
 
 
@@ -112,7 +135,12 @@ def _tell(rule: _Rule, *operands: Any, live: bool = False) -> None:
     values = [np.asarray(x) for x in operands[: rule.count]]
     context = [np.asarray(x) for x in operands[rule.count :]]
     rule.watcher.found(
-        values, context, backward=rule.backward, batched=rule.batched, live=live
+        values,
+        context,
+        backward=rule.backward,
+        which=rule.which,
+        batched=rule.batched,
+        live=live,
     )
 
 
@@ -177,8 +205,7 @@ def _differentiate(
     live = [i for i, t in enumerate(given) if not isinstance(t, ad.Zero)]
     if live:
         context = primals[rule.count :]
-        depths = [rule.batched[i] for i in live] + list(rule.batched[rule.count :])
-        linear = dataclasses.replace(rule, count=len(live), batched=tuple(depths))
+        linear = rule.only(live)
         passed = _TANGENT.bind(
             *(given[i] for i in live), *context, rule=linear, name=name
         )
@@ -193,14 +220,7 @@ def _transpose(
     live = [i for i, ct in enumerate(cotangents) if not isinstance(ct, ad.Zero)]
     found = list(cotangents)
     if live:
-        depths = [rule.batched[i] for i in live] + list(rule.batched[rule.count :])
-        back = dataclasses.replace(
-            rule,
-            count=len(live),
-            value=True,
-            backward=True,
-            batched=tuple(depths),
-        )
+        back = dataclasses.replace(rule.only(live), value=True, backward=True)
         context = operands[rule.count :]
         passed = CHECK.bind(
             *(cotangents[i] for i in live), *context, rule=back, name=name

@@ -70,13 +70,21 @@ class Place:
         context: Sequence[Any],
         *,
         backward: bool,
+        which: Sequence[int],
         batched: Sequence[int],
         live: bool,
     ) -> None:
         """Pass on what a program found."""
         if BOUNDARY.is_muted:
             return
-        report = Report(self, tuple(values), tuple(context), backward, tuple(batched))
+        report = Report(
+            place=self,
+            values=tuple(values),
+            context=tuple(context),
+            backward=backward,
+            which=tuple(which),
+            batched=tuple(batched),
+        )
         self.receiver.receive(report)
 
 
@@ -89,6 +97,7 @@ class Report:
         values: outputs, or gradients.
         context: the function's array arguments.
         backward: whether these are gradients.
+        which: places of the values among the watched outputs, or float arguments.
         batched: number of leading axes added by `vmap`, for values, then context.
     """
 
@@ -96,6 +105,7 @@ class Report:
     values: tuple[Any, ...]
     context: tuple[Any, ...]
     backward: bool
+    which: tuple[int, ...]
     batched: tuple[int, ...]
 
 
@@ -185,7 +195,7 @@ def reconstruct(report: Report) -> tuple[Call, Result, dict[Key, float]] | None:
         place.call, args=args, kwargs=kwargs, given=tuple(leaves), leaves=tuple(leaves)
     )
     if report.backward:
-        return _backward(call, place, values)
+        return _backward(call, report, values)
     found: list[Any] = [None] * place.treedef.num_leaves
     for i, x in zip(place.outputs, values, strict=True):
         found[i] = jnp.asarray(x)
@@ -205,14 +215,13 @@ def _bad_lane(report: Report) -> int:
 
 
 def _backward(
-    call: Call, place: Place, values: Sequence[Any]
-) -> tuple[Call, Result, dict[Key, float]] | None:
+    call: Call, report: Report, values: Sequence[Any]
+) -> tuple[Call, Result, dict[Key, float]]:
     """Return a call of the function's gradient in the place of the function."""
-    if len(values) != len(place.floats):
-        return None
-    function = _Gradient(call.function, call.treedef, place.floats)
+    floats = tuple(report.place.floats[i] for i in report.which)
+    function = _Gradient(call.function, call.treedef, floats)
     found: list[Any] = [None] * len(call.leaves)
-    for i, x in zip(place.floats, values, strict=True):
+    for i, x in zip(floats, values, strict=True):
         found[i] = jnp.asarray(x)
     tree = jax.tree.unflatten(call.treedef, found)
     leaves, treedef = jax.tree.flatten(tree)

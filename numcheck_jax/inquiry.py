@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from numcheck.diagnose import diagnose, investigate
@@ -43,7 +44,7 @@ class Inquiry:
 
     def __init__(self, monitor: JaxMonitor, loss: Callable[[Any], Any] | None) -> None:
         """Work for `monitor`; `loss` picks the loss out of an output."""
-        self._monitor = monitor
+        self._monitor = weakref.proxy(monitor)  # or the two would keep each other
         self._loss = loss
         self._initial: Mapping[int, Any] = {}
         self._last: tuple[Finding, ...] = ()

@@ -53,6 +53,7 @@ def instrument(
     *,
     lag: int = 1,
     loss: Callable[[Any], Any] | None = None,
+    rollback: bool = False,
     **options: Any,
 ) -> Any:
     """Return a function like `function`, watched.
@@ -64,6 +65,9 @@ def instrument(
             waited for; 0 reads it at once.
         loss: picks the loss out of what the function returns; by default a scalar
             that was not differentiated backwards, by name or the first.
+        rollback: run a jitted function so that a step that breaks hands back the old
+            parameters and state. Its arguments can then be donated and the step is
+            run again all the same.
         **options: see `numcheck.monitor.Options`.
 
     Returns:
@@ -92,5 +96,7 @@ def instrument(
     if picker is not None and not callable(picker):
         kind = type(picker).__name__
         raise ArgumentTypeError(f"loss must be a function or None, got {kind}")
-    monitor = JaxMonitor(function, options_from(options), lag=lag, loss=loss)
+    monitor = JaxMonitor(
+        function, options_from(options), lag=lag, loss=loss, rollback=rollback
+    )
     return Watched(function, monitor)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import dataclasses
 import math
 import sys
@@ -16,25 +15,26 @@ import jax
 from numcheck.errors import NonFiniteError
 from numcheck.monitor import Monitor
 from numcheck.record.trace import Event
-from numcheck_jax import flax_nnx
 from numcheck_jax.boundary import BOUNDARY
 from numcheck_jax.capture import capture, is_traced, kept_alive
+from numcheck_jax.execution import Execution, Plan, named
+from numcheck_jax.guard import Guard
 from numcheck_jax.ingraph import enter, leave, reconstruct
 from numcheck_jax.inquiry import Inquiry
-from numcheck_jax.observed import scalars
+from numcheck_jax.mail import Mail
+from numcheck_jax.observed import recorded, scalars
 from numcheck_jax.results import result_of
-from numcheck_jax.sentinel import is_bad, is_watchable, launch, values
+from numcheck_jax.sentinel import Flag, is_bad, is_watchable, launch, values
+from numcheck_jax.skipping import without_update
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from types import TracebackType
+    from collections.abc import Callable, Mapping
 
     from numcheck.diagnose.finding import Finding
     from numcheck.monitor import Options
     from numcheck_jax.capture import Call
-    from numcheck_jax.ingraph import Report
     from numcheck_jax.results import Key, Result
-    from numcheck_jax.sentinel import Flag
+    from numcheck_jax.substitute import Ran
 
 __all__ = ["JaxMonitor", "Pending"]
 
@@ -48,29 +48,16 @@ class Pending:
         result: what the user got.
         keys: places of the float values in it, in the order of the flag's words.
         flag: the check, on its way.
+        plan: what ran or measured it.
+        rows: the statistics it gave; None without.
     """
 
     call: Call
     result: Result
     keys: tuple[Key, ...]
     flag: Flag
-
-
-def _say_pending(ref: weakref.ref[JaxMonitor]) -> None:
-    """Tell at exit what the last step of an unclosed monitor still holds."""
-    monitor = ref()
-    if monitor is None:
-        return
-    try:
-        monitor.close()
-    except NonFiniteError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - nobody is left to catch it
-
-
-_NOTICE = (
-    "numcheck: a NaN or Inf left {!r} inside a compiled program; call close() on its "
-    "monitor for the diagnosis"
-)
+    plan: Plan
+    rows: Any = None
 
 
 class JaxMonitor(Monitor):
@@ -83,6 +70,7 @@ class JaxMonitor(Monitor):
         *,
         lag: int = 1,
         loss: Callable[[Any], Any] | None = None,
+        rollback: bool = False,
     ) -> None:
         """Watch `function`.
 
@@ -91,6 +79,7 @@ class JaxMonitor(Monitor):
             options: how to watch.
             lag: read a step's flag this many steps later, 0 or 1.
             loss: picks the loss out of what the function returns.
+            rollback: hand back the old state where a step broke.
         """
         super().__init__(options)
         self.function = function
@@ -98,8 +87,9 @@ class JaxMonitor(Monitor):
         self._pending: Pending | None = None
         self._calls = 0
         self._inquiry = Inquiry(self, loss)
-        self._reports: list[Report] = []
-        self._checks: list[Finding] = []
+        self._execution = Execution(options.level, rollback=rollback)
+        self._mail = Mail(function)
+        self._in_graph = False
         atexit.register(_say_pending, weakref.ref(self))
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -114,9 +104,18 @@ class JaxMonitor(Monitor):
             return self.function(*args, **kwargs)
         if is_traced(call.given):
             return self._traced(call)
-        with self._named(call):
+        plan = self._planned(call)
+        ran: Ran | None = None
+        if plan.in_place and plan.substitute is not None:
+            with self._guarded("a program in the function's place"):
+                ran = plan.substitute(call)
+                return self._after(call, ran.out, plan, ran)
+        with named(call, first=self._calls == 0):
             out = self.function(*args, **kwargs)
-        return self._after(call, out)
+        if plan.substitute is not None and not plan.in_place:
+            with self._guarded("a program beside the function"):
+                ran = plan.substitute(call)
+        return self._after(call, out, plan, ran)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -126,24 +125,22 @@ class JaxMonitor(Monitor):
             self._read_reports()
         return super().findings
 
-    def take(self, findings: tuple[Finding, ...]) -> None:
-        """Keep what a check by hand found; called from any thread."""
-        self._checks.extend(findings)
-
-    def receive(self, report: Report) -> None:
-        """Keep what the check inside a program found; called from any thread."""
-        if not self._reports:
-            print(_NOTICE.format(self.function), file=sys.stderr)  # noqa: T201 - nothing may be raised where programs call back
-        self._reports.append(report)
+    def is_first(self, call: Call) -> bool:
+        """Whether a call is the first that was watched."""
+        return call.step == self.step - self._calls
 
     def close(self) -> None:
         """Read the last step's flag, deliver what it says, and stop watching."""
         if self._closed:
             return
         super().close()
-        BOUNDARY.shut(self)
+        self._in_graph = False
         self._settle_pending()
         self._read_reports()
+
+    def take(self, findings: tuple[Finding, ...]) -> None:
+        """Keep what a check by hand found; called from any thread."""
+        self._mail.take(findings)
 
     def _before(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call | None:
         if self._pending is not None and self._pending.flag.is_ready:
@@ -157,48 +154,62 @@ class JaxMonitor(Monitor):
                 call = kept_alive(call)
         return call
 
+    def _planned(self, call: Call) -> Plan:
+        with self._guarded("the making of a program"):
+            plan = self._execution.plan(call)
+            if plan.reason:
+                self._say_once(plan.reason)
+            return plan
+        return Plan()
+
+    def _say_once(self, text: str) -> None:
+        if not any(e.name == "note" and e.value == text for e in self.events):
+            self.observe(note=text)
+
     def _traced(self, call: Call) -> Any:
         """Run the function inside somebody's transformation."""
         args, kwargs = call.args, call.kwargs
+        self._in_graph = True
         with self._guarded("the watch over gradients"):
-            args, kwargs = enter(self, call)
+            args, kwargs = enter(self._mail, call)
         out = self.function(*args, **kwargs)
         with self._guarded("the watch over outputs"):
-            return leave(self, call, out)
+            return leave(self._mail, call, out)
         return out
 
-    @contextlib.contextmanager
-    def _named(self, call: Call) -> Iterator[None]:
-        """Give modules names while the function may be traced for the first time."""
-        if self._calls:
-            yield
-            return
-        with flax_nnx.scopes((call.args, call.kwargs)):
-            yield
-
-    def _after(self, call: Call, out: Any) -> Any:
+    def _after(self, call: Call, out: Any, plan: Plan, ran: Ran | None) -> Any:
         due = self._is_due()
         self._calls += 1
         self.step += 1
         earlier, self._pending = self._pending, None
         with self._guarded("the check of a step"):
-            self._pending = self._launch(call, out)
+            self._pending = self._launched(call, out, plan, ran)
         if earlier is not None:
             self._settle(earlier)
-        if due or self._lag == 0:
-            self._settle_pending(audit=due)
+        latest = self._pending
+        if latest is None or not (due or self._lag == 0):
+            return out
+        self._pending = None
+        if self._settle(latest, audit=due) and self.options.on_error == "skip":
+            with self._guarded("the skipping of an update"):
+                out = self._skipped(latest, out)
         return out
 
-    def _launch(self, call: Call, out: Any) -> Pending:
+    def _launched(self, call: Call, out: Any, plan: Plan, ran: Ran | None) -> Pending:
+        """Start the check of what a call gave."""
         after = jax.tree.leaves((call.args, dict(call.kwargs)))
         result = result_of(out, call.given, after)
         watched = [(k, x) for k, x in result.items() if is_watchable(x)]
-        flag = launch([x for _, x in watched])
-        return Pending(call, result, tuple(k for k, _ in watched), flag)
-
-    def is_first(self, call: Call) -> bool:
-        """Whether a call is the first that was watched."""
-        return call.step == self.step - self._calls
+        keys = tuple(k for k, _ in watched)
+        if ran is None or plan.substitute is None:
+            flag = launch([x for _, x in watched])
+            return Pending(call, result, keys, flag, plan)
+        if not plan.in_place or ran.words is None:
+            flag = launch([x for _, x in watched])
+        else:
+            flag = Flag(((tuple(range(len(keys))), ran.words),), len(keys))
+            call = plan.substitute.restored(call, out)
+        return Pending(call, result, keys, flag, plan, ran.rows)
 
     def _is_due(self) -> bool:
         """Whether this step is audited."""
@@ -207,80 +218,98 @@ class JaxMonitor(Monitor):
         every = self.options.every
         return every is not None and self.step % every == 0
 
-    def _settle_pending(self, *, audit: bool = False) -> None:
+    def _settle_pending(self) -> None:
         pending, self._pending = self._pending, None
         if pending is not None:
-            self._settle(pending, audit=audit)
+            self._settle(pending)
 
-    def _settle(self, pending: Pending, *, audit: bool = False) -> None:
-        """Read a step's flag and act on it.
+    def _settle(self, pending: Pending, *, audit: bool = False) -> bool:
+        """Read a step's flag and act on it; return whether the step did harm.
 
         Args:
             pending: the step.
             audit: look at it more closely should it be healthy.
         """
-        with self._guarded("the diagnosis of a step"):
+        try:
+            return self._settled(pending, audit=audit)
+        finally:
+            if self._pending is None and not self._in_graph:
+                BOUNDARY.shut(self)
+
+    def _settled(self, pending: Pending, *, audit: bool) -> bool:
+        with self._guarded("the diagnosis of a step"), jax.core.eval_context():
             words = pending.flag.read()
             held = dict(zip(pending.keys, values(words).tolist(), strict=True))
             bad = zip(pending.keys, is_bad(words).tolist(), strict=True)
             broken = [k for k, is_broken in bad if is_broken]
-            self._note(pending.call.step, held)
+            self._note(pending, held)
             broken = [k for k in broken if k not in self._inquiry.benign]
-            call, result = pending.call, pending.result
-            checks, self._checks = self._checks, []
-            if broken and self._inquiry.trip(call, result, broken, held):
-                return
-            if checks:
-                if not self._inquiry.checked(call, result, held):
-                    self._checks = [*checks, *self._checks]
-                return
-            self.rearm()
-            if audit:
-                self._inquiry.audit(call, result, held)
+            return self._acted(pending, broken, held, audit=audit)
+        return False
+
+    def _acted(
+        self,
+        pending: Pending,
+        broken: list[Key],
+        held: Mapping[Key, float],
+        *,
+        audit: bool,
+    ) -> bool:
+        call, result = pending.call, pending.result
+        checks = self._mail.checks()
+        if broken and self._inquiry.trip(call, result, broken, held):
+            return True
+        if checks:
+            found = self._inquiry.checked(call, result, held)
+            if not found:
+                self._mail.take(tuple(checks))
+            return found
+        self.rearm()
+        if audit:
+            self._inquiry.audit(call, result, held)
+        return False
+
+    def _skipped(self, pending: Pending, out: Any) -> Any:
+        """Return what the step gave without its update."""
+        roles = self._inquiry.roles
+        if roles is None:
+            self._say_once("an update could not be dropped: the step was not traced")
+            return out
+        self.events.append(Event("skipped", pending.call.step, 1.0))
+        return without_update(pending.call, pending.result, roles)
 
     def _read_reports(self) -> None:
         """Act on what programs found since Python had the word last."""
-        reports, self._reports = self._reports, []
-        first = {(id(r.place), r.backward): r for r in reversed(reports)}
-        for report in reversed(first.values()):
-            with self._guarded("the diagnosis of a traced step"):
+        for report in self._mail.reports():
+            where = "the diagnosis of a traced step"
+            with self._guarded(where), jax.core.eval_context():
                 if (found := reconstruct(report)) is not None:
                     call, result, held = found
                     broken = [k for k, v in held.items() if not math.isfinite(v)]
                     self._inquiry.trip(call, result, broken, held)
-        checks, self._checks = tuple(self._checks), []
-        self.deliver(checks)
+        self.deliver(tuple(self._mail.checks()))
 
-    def _note(self, step: int, held: Mapping[Key, float]) -> None:
-        """Keep the scalars that the flag held, once their roles are known."""
+    def _note(self, pending: Pending, held: Mapping[Key, float]) -> None:
+        """Keep the scalars that the flag held, and the statistics of the step."""
+        step = pending.call.step
         if (roles := self._inquiry.roles) is not None:
             found = scalars(roles, held)
             self.events.extend(Event(name, step, v) for name, v in found.items())
+        if pending.rows is not None and pending.plan.substitute is not None:
+            made = pending.plan.substitute
+            self.record(recorded(pending.call, made, pending.rows, held))
 
-    def _guarded(self, where: str) -> _Guard:
+    def _guarded(self, where: str) -> Guard:
         """Keep an error of numcheck's own from the user's program."""
-        return _Guard(self, where)
+        return Guard(self, where)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Guard:
-    """Records what fails inside its block and goes on; findings pass."""
-
-    monitor: Monitor
-    where: str
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> bool:
-        if not isinstance(error, Exception):
-            return False
-        if isinstance(error, NonFiniteError | Warning):
-            return False
-        self.monitor.fault(self.where)
-        return True
+def _say_pending(ref: weakref.ref[JaxMonitor]) -> None:
+    """Tell at exit what the last step of an unclosed monitor still holds."""
+    monitor = ref()
+    if monitor is None:
+        return
+    try:
+        monitor.close()
+    except NonFiniteError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - nobody is left to catch it

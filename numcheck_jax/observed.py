@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from numcheck.measure.summary import Summary
+from numcheck.record.trace import TraceBuilder
+from numcheck_jax.replay import kept_site
 from numcheck_jax.sentinel import is_bad, launch
 from numcheck_jax.statistics import summarize
 
@@ -19,11 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numcheck.diagnose.incident import Setting
+    from numcheck.record.trace import Trace
     from numcheck_jax.capture import Call
     from numcheck_jax.results import Key, Result
     from numcheck_jax.roles import Roles
+    from numcheck_jax.substitute import Substitute
 
-__all__ = ["scalars", "seen", "settings", "was_finite"]
+__all__ = ["recorded", "scalars", "seen", "settings", "was_finite"]
 
 _SCALES = re.compile(r"loss_?scale|dynamic_?scale", re.IGNORECASE)
 _RATES = re.compile(r"hyperparams\['(learning_rate|lr)'\]$")
@@ -43,11 +47,20 @@ def seen(result: Result, held: Mapping[Key, float]) -> dict[Key, Summary]:
 
 def _summary(leaf: Any, word: float) -> Summary:
     size = int(np.size(leaf)) if not isinstance(leaf, jax.Array) else leaf.size
+    if math.isfinite(word) or _is_gone(leaf):
+        return _of_word(size, word)
+    found = summarize(jnp.asarray(leaf))
+    # Where the step went back, the leaf is the old one and finite.
+    return _of_word(size, word) if found.is_finite else found
+
+
+def _of_word(size: int, word: float) -> Summary:
+    """Return what the largest magnitude alone says of an array."""
     if math.isfinite(word):
         return Summary(size, nan=0, pos_inf=0, neg_inf=0, amax=abs(word))
-    if isinstance(leaf, jax.Array) and leaf.is_deleted():
-        return Summary(size, low=math.nan if math.isnan(word) else None, high=word)
-    return summarize(jnp.asarray(leaf))
+    if math.isnan(word):
+        return Summary(size, low=word, high=word)
+    return Summary(size, nan=0, low=-abs(word), high=abs(word))
 
 
 def was_finite(call: Call, roles: Roles, key: Key) -> bool:
@@ -77,6 +90,33 @@ def scalars(roles: Roles, held: Mapping[Key, float]) -> dict[str, float]:
         elif role in _NORMS:
             found[_NORMS[role]] = max(found.get(_NORMS[role], 0.0), abs(value))
     return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def recorded(
+    call: Call, made: Substitute, rows: Any, held: Mapping[Key, float]
+) -> Trace:
+    """Return the trace of a step from the statistics that its program gave.
+
+    Args:
+        call: the step.
+        made: the program.
+        rows: what it gave.
+        held: value of each scalar, largest magnitude of each other float output.
+    """
+    if made.traced is None:
+        raise ValueError("the program measures nothing")
+    builder = TraceBuilder(call.step)
+    found = made.traced.summaries(rows)
+    for site in made.traced.sites:
+        builder.add(site, found.get(site.index))
+    avals = made.program.closed.out_avals
+    places = zip(made.program.outputs, avals, made.traced.outputs, strict=True)
+    for key, aval, parent in places:
+        if key in held:
+            site = kept_site(call, made.program, made.roles, key, aval, parent)
+            size = math.prod(aval.shape)
+            builder.add(site, _of_word(size, held[key]))
+    return builder.build(framework="jax", jax=jax.__version__)
 
 
 def settings(call: Call, roles: Roles) -> dict[str, Setting]:

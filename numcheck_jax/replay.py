@@ -33,6 +33,7 @@ __all__ = [
     "Replay",
     "arguments",
     "kept_name",
+    "kept_site",
     "replay",
     "replay_compiled",
     "source_sites",
@@ -151,7 +152,7 @@ def _add_kept(
         real = seen.get(key)
         if real is not None and real.is_finite != summary.is_finite:
             summary = real
-        site = _kept_site(call, program, roles, key, value, parent)
+        site = kept_site(call, program, roles, key, value, parent)
         places[key] = builder.add(site, summary)
     return own, places
 
@@ -193,9 +194,19 @@ def kept_name(call: Call, program: Program, roles: Roles, key: Key) -> str:
     return roles.name(key, call, program.shape.name(key, call))
 
 
-def _kept_site(
+def kept_site(
     call: Call, program: Program, roles: Roles, key: Key, value: Any, parent: int | None
 ) -> Site:
+    """Return the site of a value handed back.
+
+    Args:
+        call: the call.
+        program: its program.
+        roles: what its values are to the user.
+        key: the value's place.
+        value: the value, or anything with its shape and dtype.
+        parent: the site whose value it is.
+    """
     role = roles.kept[key]
     return Site(
         index=0,

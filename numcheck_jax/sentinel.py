@@ -29,6 +29,7 @@ __all__ = [
     "is_bad",
     "is_watchable",
     "launch",
+    "signed_word",
     "values",
     "word_of",
 ]
@@ -108,10 +109,10 @@ def _as_float32_pattern(top: jax.Array, dtype: Any) -> jax.Array:
 
 @jax.jit
 def _words(leaves: list[jax.Array]) -> jax.Array:
-    return jnp.stack([_signed_word(x) for x in leaves])
+    return jnp.stack([signed_word(x) for x in leaves])
 
 
-def _signed_word(x: jax.Array) -> jax.Array:
+def signed_word(x: jax.Array) -> jax.Array:
     """Return the word of `x`, with its sign in the top bit where it is one number."""
     word = word_of(x)
     if x.ndim or jnp.issubdtype(x.dtype, jnp.complexfloating):

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a call is run: by the user's own function, or by a program in its place."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final
+
+from numcheck.diagnose.laboratory import CannotRunError
+from numcheck_jax import flax_nnx
+from numcheck_jax.roles import assign
+from numcheck_jax.substitute import can_stand_in, signature, substitute
+from numcheck_jax.tracing import program_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numcheck.monitor import Level
+    from numcheck_jax.capture import Call
+    from numcheck_jax.compiled import Policy
+    from numcheck_jax.substitute import Substitute
+
+__all__ = ["Execution", "Plan", "named"]
+
+_POLICIES: Final[Mapping[Level, Policy | None]] = {
+    "watch": None,
+    "anchors": "anchors",
+    "trace": "all",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """What runs a call.
+
+    Attributes:
+        substitute: a program that measures or goes back; None when none is wanted.
+        in_place: whether it runs instead of the function; else beside it.
+        reason: why no such program could be made; empty when it could.
+    """
+
+    substitute: Substitute | None = None
+    in_place: bool = False
+    reason: str = ""
+
+
+class Execution:
+    """Makes and keeps the programs that run a function's calls."""
+
+    def __init__(
+        self,
+        level: Level,
+        *,
+        rollback: bool,
+    ) -> None:
+        """Run calls as the options say.
+
+        Args:
+            level: what is measured at every step.
+            rollback: whether a step that broke hands back the old state.
+        """
+        self._policy = _POLICIES[level]
+        self._rollback = rollback
+        self._plans: dict[Any, Plan] = {}
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the user's own function alone is ever run."""
+        return self._policy is None and not self._rollback
+
+    def plan(self, call: Call) -> Plan:
+        """Return what runs a call; made once for each kind of call."""
+        if self.is_plain:
+            return Plan()
+        key = signature(call)
+        if key not in self._plans:
+            self._plans[key] = self._made(call)
+        return self._plans[key]
+
+    def _made(self, call: Call) -> Plan:
+        try:
+            program = program_of(call)
+        except CannotRunError as why:
+            return Plan(reason=str(why))
+        roles = assign(call, program)
+        in_place = can_stand_in(call, program)
+        if self._rollback and not in_place:
+            reason = "only a jitted function without modules can go back by itself"
+            return Plan(reason=reason)
+        made = substitute(
+            call,
+            program,
+            roles,
+            policy=self._policy,
+            rollback=self._rollback,
+            in_place=in_place,
+        )
+        return Plan(made, in_place)
+
+
+@contextlib.contextmanager
+def named(call: Call, *, first: bool) -> Iterator[None]:
+    """Give modules names while the function may be traced for the first time."""
+    if not first:
+        yield
+        return
+    with flax_nnx.scopes((call.args, call.kwargs)):
+        yield

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A jitted step in whose place another program runs: measured, or able to go back.
+
+Level watch never does this: there the user's own executable runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numcheck_jax.compiled import compiled_trace
+from numcheck_jax.replay import arguments, source_sites
+from numcheck_jax.results import Key
+from numcheck_jax.sentinel import INFINITE, is_watchable, signed_word, word_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numcheck_jax.capture import Call
+    from numcheck_jax.compiled import CompiledTrace, Policy
+    from numcheck_jax.roles import Roles
+    from numcheck_jax.tracing import Program
+
+__all__ = ["Substitute", "can_stand_in", "donated_leaves", "signature", "substitute"]
+
+
+class Ran(NamedTuple):
+    """What a substitute gave.
+
+    Attributes:
+        out: what the user's function would have returned.
+        rows: statistics, to be read with the substitute's `traced`; None without.
+        words: the sentinel's words of the float outputs, before going back.
+    """
+
+    out: Any
+    rows: Any
+    words: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Substitute:
+    """A program in the place of the user's.
+
+    Attributes:
+        program: the user's program.
+        roles: what its values are.
+        traced: how its rows are read; None when nothing is measured.
+        run: takes the flat arguments and returns outputs, rows and words.
+    """
+
+    program: Program
+    roles: Roles
+    traced: CompiledTrace | None
+    run: Callable[..., tuple[list[Any], Any, Any]]
+
+    def __call__(self, call: Call) -> Ran:
+        """Run a call's program on its arguments."""
+        outs, rows, words = self.run(*arguments(self.program, call.given))
+        leaves: list[Any] = [None] * len(self.program.shape.leaves)
+        for key, value in zip(self.program.outputs, outs, strict=True):
+            if key.kind == "out":
+                leaves[key.position] = value
+        out = jax.tree.unflatten(self.program.shape.treedef, leaves)
+        return Ran(out, rows, words)
+
+    def restored(self, call: Call, out: Any) -> Call:
+        """Return the call with the state it consumed taken from what came back.
+
+        True to the call where the step broke, since its state is the old one then.
+        """
+        results = jax.tree.leaves(out)
+        leaves = list(call.leaves)
+        for key, position in self.roles.was.items():
+            leaf = leaves[position]
+            if isinstance(leaf, jax.Array) and leaf.is_deleted():
+                leaves[position] = results[key.position]
+        return dataclasses.replace(call, leaves=tuple(leaves))
+
+
+def can_stand_in(call: Call, program: Program) -> bool:
+    """Whether a program may run in the place of the function: jitted, and pure."""
+    if not isinstance(call.function, jax.stages.Wrapped):
+        return False
+    leaves = range(len(program.shape.leaves))
+    return program.outputs == tuple(Key("out", i) for i in leaves)
+
+
+def signature(call: Call) -> Any:
+    """Return what two calls must share to be the same program; hashable."""
+    kinds = tuple(
+        (np.shape(x), x.dtype, getattr(x, "weak_type", False))
+        if hasattr(x, "dtype")
+        else _hashable(x)
+        for x in call.given
+    )
+    return call.treedef, kinds
+
+
+def _hashable(leaf: object) -> object:
+    if isinstance(leaf, float | complex):
+        return type(leaf)
+    try:
+        hash(leaf)
+    except TypeError:
+        return id(leaf)
+    return type(leaf), leaf
+
+
+def substitute(
+    call: Call,
+    program: Program,
+    roles: Roles,
+    *,
+    policy: Policy | None = None,
+    rollback: bool = False,
+    in_place: bool = True,
+) -> Substitute:
+    """Return a program to run in the place of a jitted function, or beside another.
+
+    Args:
+        call: a call of it.
+        program: its program.
+        roles: what its values are.
+        policy: what is measured; None nothing.
+        rollback: hand back the old state and parameters where a step broke.
+        in_place: whether it runs in the function's place, and donates what that does.
+    """
+    traced: CompiledTrace | None = None
+    if policy is not None:
+        traced = compiled_trace(
+            program.closed,
+            in_sites=source_sites(call, program, roles),
+            policy=policy,
+            loss_outputs=roles.losses(program.outputs),
+        )
+    carried = _carried(program, roles) if rollback else {}
+    closed = program.closed
+
+    def run(*args: Any) -> tuple[list[Any], Any, Any]:
+        if traced is None:
+            outs = jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *args)
+            rows = None
+        else:
+            outs, rows = traced.function(*args)
+        words = [signed_word(x) for x in outs if is_watchable(x)]
+        if rollback:
+            outs = _gone_back(outs, args, carried)
+        return outs, rows, jnp.stack(words) if words else None
+
+    donated = donated_leaves(call, program) if in_place else ()
+    return Substitute(program, roles, traced, jax.jit(run, donate_argnums=donated))
+
+
+def _carried(program: Program, roles: Roles) -> dict[int, int]:
+    """Return, for each output that continues an argument, that argument's place."""
+    at = {position: k for k, position in enumerate(program.inputs)}
+    return {
+        i: at[roles.was[key]]
+        for i, key in enumerate(program.outputs)
+        if roles.kept[key] in ("parameter", "state") and roles.was.get(key) in at
+    }
+
+
+def _gone_back(
+    outs: list[Any], args: tuple[Any, ...], carried: dict[int, int]
+) -> list[Any]:
+    """Return the outputs with their state unchanged where a step broke.
+
+    What broke is told by values that continue nothing, or something finite.
+    """
+    bad = jnp.zeros((), bool)
+    for i, value in enumerate(outs):
+        if is_watchable(value):
+            broke = word_of(value) >= INFINITE
+            if i in carried:
+                broke &= word_of(args[carried[i]]) < INFINITE
+            bad |= broke
+    return [
+        _kept_where(bad, args[carried[i]], value) if i in carried else value
+        for i, value in enumerate(outs)
+    ]
+
+
+def _kept_where(bad: jax.Array, old: Any, new: Any) -> Any:
+    if old.shape != new.shape or old.dtype != new.dtype:
+        return new
+    return jax.lax.select_n(bad, new, old)
+
+
+def donated_leaves(call: Call, program: Program) -> tuple[int, ...]:
+    """Return which of a program's arguments the jitted function donates."""
+    traced = call.function.trace(*call.args, **call.kwargs)  # type: ignore[attr-defined]
+    flags = [info.donated for info in jax.tree.leaves(traced.args_info)]
+    dynamic = [
+        i
+        for i, x in enumerate(call.given)
+        if hasattr(x, "dtype") or isinstance(x, bool | int | float | complex)
+    ]
+    if len(dynamic) != len(flags):
+        dynamic = [i for i in dynamic if hasattr(call.given[i], "dtype")]
+    if len(dynamic) != len(flags):
+        return ()
+    consumed = {i for i, flag in zip(dynamic, flags, strict=True) if flag}
+    return tuple(k for k, i in enumerate(program.inputs) if i in consumed)
