@@ -53,11 +53,13 @@ def sites() -> tuple[Site, ...]:
 def finite(n: int, amax: float) -> Summary:
     """Returns the summary of n finite values, spread evenly over twenty binades."""
     top = math.frexp(amax)[1] - 1
-    each = n // 20
+    binades = min(n, 20)
+    each = n // binades
     return Summary(
-        n=n, nan=0, pos_inf=0, neg_inf=0, zero=n - 20 * each, subnormal=0,
-        low=-amax, high=amax, amax=amax, amin=math.ldexp(1.0, top - 19), total=0.5,
-        total_sq=amax * amax, exponents={top - i: each for i in range(20)},
+        n=n, nan=0, pos_inf=0, neg_inf=0, zero=n - binades * each, subnormal=0,
+        low=-amax, high=amax, amax=amax, amin=math.ldexp(1.0, top + 1 - binades),
+        total=0.5, total_sq=amax * amax,
+        exponents={top - i: each for i in range(binades)},
     )  # fmt: skip
 
 
