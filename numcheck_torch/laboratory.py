@@ -72,6 +72,7 @@ class TorchLaboratory:
             program.unscale(scale)
         self.unscaled = unscaled
         self._meta = dict(meta or {})
+        self._overflowed = False
         self._batch = Batch(model, program)
 
     def replay(self) -> Trace:
@@ -107,7 +108,7 @@ class TorchLaboratory:
             raise CannotRunError(f"{where} devices have no float64")
         with self._ready(), lifted_parameters(self.model, dtype), Lift(dtype):
             found = self._run(self._batch.lifted(dtype))
-        return Outcome(_kept(found))
+        return self._outcome(found)
 
     def rows(self) -> int | None:
         """Return the number of samples in the batch; None when it has no batch axis."""
@@ -121,7 +122,7 @@ class TorchLaboratory:
         with self._ready():
             change = self._batch.only(rows)
             found = self._run(change)
-        return Outcome(_kept(found))
+        return self._outcome(found)
 
     def at_initial_parameters(self) -> Outcome:
         """Run the step with the parameters of the first watched step."""
@@ -129,7 +130,7 @@ class TorchLaboratory:
             raise CannotRunError("the first parameters were too large to keep")
         with self._ready(), self._swapped(self._initial):
             found = self._run()
-        return Outcome(_kept(found))
+        return self._outcome(found)
 
     def operator_on_cpu(self, trace: Trace, site: Site) -> Outcome:
         """Run one operator alone on the CPU, with the operands it had in the step."""
@@ -148,7 +149,7 @@ class TorchLaboratory:
 
         with self._ready(), OneByOne(self._device()):
             found = self._run()
-        return Outcome(_kept(found))
+        return self._outcome(found)
 
     def _device(self) -> torch.device:
         """Return the accelerator that the model is on."""
@@ -159,10 +160,9 @@ class TorchLaboratory:
 
     def is_healthy(self) -> bool:
         """Run the step, and say whether its loss and gradients are finite."""
-        flag = overflow_flag()
-        with self._ready(), flag or contextlib.nullcontext():
+        with self._ready():
             found = self._run()
-        if flag is not None and flag.is_set:
+        if self._overflowed:
             return False
         named = [*enumerate(found.gradients.values()), *enumerate(found.losses)]
         return look([(str(i), t) for i, t in named], []).is_healthy
@@ -175,7 +175,13 @@ class TorchLaboratory:
                 return torch.ones_like(tensor)
             return tensor if change is None else change(tensor)
 
-        return Runner(self.model, self.program, given).run()
+        with overflow_flag() or contextlib.nullcontext() as flag:
+            found = Runner(self.model, self.program, given).run()
+        self._overflowed = flag is not None and flag.is_set is True
+        return found
+
+    def _outcome(self, found: Outcomes) -> Outcome:
+        return Outcome(_kept(found), overflowed=self._overflowed)
 
     def _same(self) -> Outcome:
         """Lift each dtype to itself, and hold the step against its plain replay."""
@@ -187,7 +193,7 @@ class TorchLaboratory:
             lifted = self._run()
         if not _equal(plain, lifted):
             raise CannotRunError("lifting dtypes to themselves changes this step")
-        return Outcome(_kept(lifted))
+        return self._outcome(lifted)
 
     @contextlib.contextmanager
     def _ready(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from numcheck.diagnose.bisection import carrying_rows
+from numcheck.diagnose.device import hidden_faults
 from numcheck.diagnose.incident import Experiment
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.diagnose.load import is_low_precision
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from numcheck.diagnose.finding import Field
     from numcheck.diagnose.incident import ExperimentName, Incident
     from numcheck.diagnose.laboratory import Laboratory, Outcome
-    from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
 
 __all__ = ["Progress", "run_experiments"]
@@ -48,6 +48,8 @@ class _Bench:
 
     def is_healed(self, outcome: Outcome) -> bool:
         """Whether every value that was harmed is finite in that run."""
+        if outcome.overflowed:
+            return False
         held = [outcome.kept[s.op] for s in self.hurt if s.op in outcome.kept]
         if not held:
             msg = "that run kept none of the values that were harmed"
@@ -74,7 +76,11 @@ def run_experiments(
         progress: is told before each experiment.
     """
     searches = bool(incident.settings.get("dynamic_loss_scale"))
-    hurt = trace_back(incident.view, searches_scale=searches).harmed
+    provenance = trace_back(incident.view, searches_scale=searches)
+    hurt = provenance.harmed
+    if not hurt:
+        hidden = hidden_faults(incident, provenance)
+        hurt = next((h.origin.harm for h in hidden if h.is_reported), ())
     if not hurt:
         return {}
     bench = _Bench(incident, laboratory, hurt, time.monotonic() + budget_s)
@@ -115,7 +121,7 @@ def _tried(bench: _Bench, name: ExperimentName, run: _Run) -> Experiment:
 
 def _float32(bench: _Bench) -> Experiment:
     same = bench.laboratory.in_format("same")
-    if not _agrees(same.kept, bench.incident, bench.hurt):
+    if not _agrees(same, bench.incident, bench.hurt):
         reason = "lifted to its own formats the step does not repeat itself"
         return Experiment("float32", "not_run", reason)
     return _in_format(bench, "float32")
@@ -139,8 +145,10 @@ def _initial_parameters(bench: _Bench) -> Experiment:
 
 
 def _on_cpu(bench: _Bench) -> Experiment:
-    origins = trace_back(bench.incident.view).origins
-    site = next((o.site for o in origins if o.site.kind == "operator"), None)
+    provenance = trace_back(bench.incident.view)
+    hidden = hidden_faults(bench.incident, provenance)
+    sites = [o.site for o in (*provenance.origins, *(h.origin for h in hidden))]
+    site = next((s for s in sites if s.kind == "operator"), None)
     if site is None:
         return Experiment("operator_on_cpu", "not_run", "no operator is the origin")
     outcome = bench.laboratory.operator_on_cpu(bench.incident.trace, site)
@@ -169,16 +177,15 @@ def _rows(bench: _Bench) -> Experiment:
     return Experiment("rows", "healthy" if found.heals else "failed", fields=fields)
 
 
-def _agrees(
-    kept: Mapping[str, Summary], incident: Incident, hurt: Iterable[Site]
-) -> bool:
+def _agrees(outcome: Outcome, incident: Incident, hurt: Iterable[Site]) -> bool:
     """Whether a run gave the recorded step again, as far as summaries tell."""
     seen = {s.op for s in hurt}
     for site in incident.view.kept():
-        there, here = kept.get(site.op), incident.view.summary(site)
+        there, here = outcome.kept.get(site.op), incident.view.summary(site)
         if there is None or here is None:
             continue
-        if site.op in seen and there.is_finite is not False:
+        fails = outcome.overflowed or there.is_finite is False
+        if site.op in seen and not fails:
             return False
         if here.is_finite and (here.amax, here.n) != (there.amax, there.n):
             return False

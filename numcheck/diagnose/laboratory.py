@@ -31,15 +31,20 @@ class Outcome:
     Attributes:
         kept: for each kept value (``loss``, ``gradient:NAME``…), what it held.
         trace: trace of that run, where one was recorded.
+        overflowed: whether the device's own flag reported an overflow meanwhile; on a
+            device that saturates nothing else tells.
     """
 
     kept: Mapping[str, Summary]
     trace: Trace | None = None
+    overflowed: bool = False
 
     @property
     def is_healthy(self) -> bool:
         """Whether every kept value that was measured is finite."""
-        return all(s.is_finite is not False for s in self.kept.values())
+        return not self.overflowed and all(
+            s.is_finite is not False for s in self.kept.values()
+        )
 
 
 class Laboratory(Protocol):
