@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An NPU without an NPU: PyTorch's spare device, renamed ``npu``, in pure Python.
+
+Tensors on it hold a CPU tensor, and every operator runs on that. What an Ascend NPU
+does otherwise is done on top: both overflow modes with the sticky flag, the kernels
+that are missing, and the switches torch_npu has. The device also counts how often the
+host waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+import warnings
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils.backend_registration import (
+    _DummyBackendModule,
+    _setup_privateuseone_for_python_backend,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["CHIP", "Chip", "NpuTensor", "chip", "install"]
+
+_SATURATING = (torch.float16, torch.bfloat16, torch.float32)
+_MISSING = ("aten::aminmax", "aten::_aminmax", "aten::frexp")
+
+
+class Chip:
+    """What the simulated device is and does.
+
+    Attributes:
+        soc: torch_npu's number: 104 is a 910B of the first kind (saturates only),
+            220 a 910B1 (Inf and NaN), 260 a 950.
+        saturates: whether an overflow gives the largest finite number.
+        flag: the sticky overflow flag.
+        waits: how often the host read a value back.
+        forbidden: operators that were asked for and have no kernel.
+        corrupts: name of an operator whose results come out wrong; empty for none.
+        late: whether the next tensor that arrives sets the flag, as memory does that
+            nobody has written yet.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Be a healthy 910B1."""
+        self.soc = 220
+        self.saturates = False
+        self.flag = False
+        self.waits = 0
+        self.forbidden: list[str] = []
+        self.corrupts = ""
+        self.late = False
+
+
+CHIP = Chip()
+
+
+@contextlib.contextmanager
+def chip(**facts: Any) -> Iterator[Chip]:
+    """Let the device be another one inside a block."""
+    CHIP.reset()
+    for name, value in facts.items():
+        if not hasattr(CHIP, name):
+            raise AttributeError(name)
+        setattr(CHIP, name, value)
+    try:
+        yield CHIP
+    finally:
+        CHIP.reset()
+
+
+class _Utils(types.ModuleType):
+    """``torch.npu.utils``, the part that numcheck uses."""
+
+    def is_support_inf_nan(self) -> bool:
+        return not CHIP.saturates
+
+    def get_npu_overflow_flag(self) -> bool:
+        if not CHIP.saturates:
+            raise RuntimeError("Unsupported api when soc_version >= Ascend910B1")
+        CHIP.waits += 1
+        return CHIP.flag
+
+    def clear_npu_overflow_flag(self) -> None:
+        if not CHIP.saturates:
+            warnings.warn("clear_npu_overflow_flag is useless", stacklevel=2)
+            return
+        CHIP.flag = False
+
+
+class _Npu(_DummyBackendModule, types.ModuleType):
+    """``torch.npu``, the part that PyTorch and numcheck use."""
+
+    def __init__(self) -> None:
+        types.ModuleType.__init__(self, "torch.npu")
+        self.utils = _Utils("torch.npu.utils")
+        self.get_npu_overflow_flag = self.utils.get_npu_overflow_flag
+        self.clear_npu_overflow_flag = self.utils.clear_npu_overflow_flag
+        self.conv = types.SimpleNamespace(allow_hf32=True)
+        self.matmul = types.SimpleNamespace(allow_hf32=False)
+
+    def get_soc_version(self) -> int:
+        return CHIP.soc
+
+    def get_device_name(self, device: Any = None) -> str:
+        names = {104: "Ascend910B", 220: "Ascend910B1", 260: "Ascend950"}
+        return names.get(CHIP.soc, f"Ascend{CHIP.soc}")
+
+    def get_amp_supported_dtype(self) -> list[torch.dtype]:
+        found = [torch.float16, torch.float32]
+        return [*found, torch.bfloat16] if CHIP.soc >= 220 else found
+
+    def is_bf16_supported(self, including_emulation: bool = False) -> bool:
+        return CHIP.soc >= 220
+
+    def get_rng_state(self, device: Any = None) -> torch.Tensor:
+        return torch.get_rng_state()
+
+    def set_rng_state(self, state: torch.Tensor, device: Any = None) -> None:
+        torch.set_rng_state(state)
+
+    def synchronize(self, device: Any = None) -> None:
+        CHIP.waits += 1
+
+
+class NpuTensor(torch.Tensor):
+    """A tensor whose device is ``npu:0`` and whose values lie in `raw`."""
+
+    raw: torch.Tensor
+
+    @staticmethod
+    def __new__(
+        cls: type[Self], raw: torch.Tensor, requires_grad: bool = False
+    ) -> Self:
+        made: Self = torch.Tensor._make_wrapper_subclass(
+            cls,
+            raw.size(),
+            strides=raw.stride(),
+            storage_offset=raw.storage_offset(),
+            dtype=raw.dtype,
+            device="npu:0",
+            requires_grad=requires_grad,
+        )
+        made.raw = raw
+        return made
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        return f"NpuTensor({self.raw})"
+
+    @property
+    def data(self) -> torch.Tensor:  # type: ignore[override]
+        return torch.Tensor.data.__get__(self)
+
+    @data.setter
+    def data(self, value: NpuTensor) -> None:
+        # PyTorch exchanges what it knows of the tensor; `raw` goes with it.
+        torch.Tensor.data.__set__(self, value)
+        self.raw = value.raw
+
+    def tolist(self) -> Any:
+        CHIP.waits += 1
+        return self.raw.tolist()
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(
+        cls, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return _run(func, args, dict(kwargs or {}))
+
+
+def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    leaves = pytree.tree_leaves((args, kwargs))
+    to_npu = any(isinstance(x, NpuTensor) for x in leaves)
+    if kwargs.get("device") is not None:
+        to_npu = torch.device(kwargs["device"]).type == "npu"
+    _refuse(func, leaves)
+    wrappers: dict[int, NpuTensor] = {}
+
+    def unwrapped(x: Any) -> Any:
+        if isinstance(x, NpuTensor):
+            wrappers[id(x.raw)] = x
+            return x.raw
+        on_npu = isinstance(x, torch.device | str) and str(x).startswith("npu")
+        return torch.device("cpu") if on_npu else x
+
+    here = pytree.tree_map(unwrapped, (args, kwargs))
+    result = func(*here[0], **here[1])
+    if func is torch.ops.aten._local_scalar_dense.default or not to_npu:
+        CHIP.waits += 1
+        return result
+
+    def wrapped(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor):
+            return x
+        _arithmetic(func, x)
+        known = wrappers.get(id(x))
+        return NpuTensor(x) if known is None else known
+
+    return pytree.tree_map(wrapped, result)
+
+
+def _refuse(func: Any, leaves: list[Any]) -> None:
+    """Note what a real device could not do; nothing fails, so tests say it clearly."""
+    name = func._schema.name
+    doubles = any(isinstance(x, NpuTensor) and x.dtype == torch.float64 for x in leaves)
+    if name in _MISSING or doubles:
+        CHIP.forbidden.append(f"{name}{' in float64' if doubles else ''}")
+
+
+def _arithmetic(func: Any, x: torch.Tensor) -> None:
+    """Do to a result what the device does, in place."""
+    if CHIP.corrupts and func._schema.name == CHIP.corrupts:
+        x.view(-1)[:1].fill_(float("nan"))
+    if not CHIP.saturates or x.dtype not in _SATURATING or func.is_view:
+        return
+    if CHIP.late and func is torch.ops.aten._foreach_norm.Scalar:
+        CHIP.flag, CHIP.late = True, False
+    if not bool(torch.isfinite(x).all()):
+        CHIP.flag = True
+        most = torch.finfo(x.dtype).max
+        x.copy_(torch.nan_to_num(x, nan=0.0, posinf=most, neginf=-most))
+
+
+_LIBRARIES: list[torch.library.Library] = []
+
+
+def install() -> None:
+    """Register the device, once for the process."""
+    if _LIBRARIES:
+        return
+    _setup_privateuseone_for_python_backend("npu", _Npu())
+    factories = torch.library.Library("aten", "IMPL")
+    factories.impl("empty.memory_format", _empty, "PrivateUse1")
+    factories.impl("empty_strided", _empty_strided, "PrivateUse1")
+    factories.impl("_copy_from", _copy_from, "PrivateUse1")
+    _LIBRARIES.append(factories)
+    _LIBRARIES.append(_autocast())
+    _LIBRARIES.append(_fused_operators())
+
+
+def _empty(size: Any, *, dtype: Any = None, memory_format: Any = None, **_: Any) -> Any:
+    shape = memory_format or torch.contiguous_format
+    return NpuTensor(torch.empty(size, dtype=dtype, memory_format=shape))
+
+
+def _empty_strided(size: Any, stride: Any, *, dtype: Any = None, **_: Any) -> Any:
+    return NpuTensor(torch.empty_strided(size, stride, dtype=dtype))
+
+
+def _copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
+    """Copy below the dispatch of subclasses, as ``torch.tensor`` does."""
+    plain = [getattr(t, "raw", t) for t in (target, source)]
+    plain[0].copy_(plain[1])
+    return target
+
+
+def _autocast() -> torch.library.Library:
+    """Cast the operands of matrix products, as autocast does on a real device."""
+    rest = torch.library.Library("_", "IMPL", "AutocastPrivateUse1")
+    rest.fallback(torch.library.fallthrough_kernel)
+    _LIBRARIES.append(rest)
+    library = torch.library.Library("aten", "IMPL")
+    for name in ("linear", "matmul", "mm", "bmm", "addmm"):
+        library.impl(
+            name, _casting(getattr(torch.ops.aten, name)), "AutocastPrivateUse1"
+        )
+    return library
+
+
+def _casting(operator: Any) -> Any:
+    key = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        dtype = torch.get_autocast_dtype("npu")
+
+        def cast(x: Any) -> Any:
+            lifts = isinstance(x, torch.Tensor) and x.is_floating_point()
+            return x.to(dtype) if lifts and x.device.type == "npu" else x
+
+        with torch._C._ExcludeDispatchKeyGuard(key):
+            return operator(*map(cast, args), **kwargs)
+
+    return call
+
+
+def _fused_operators() -> torch.library.Library:
+    """Define the two operators of the ``npu`` namespace that the tests call."""
+    library = torch.library.Library("npu", "DEF")
+    library.define(
+        "npu_fusion_attention(Tensor query, Tensor key, Tensor value, int head_num, "
+        "str input_layout, Tensor? pse=None, Tensor? padding_mask=None, "
+        "Tensor? atten_mask=None, float scale=1., float keep_prob=1., "
+        "int pre_tockens=2147483647, int next_tockens=2147483647, "
+        "int inner_precise=0, int[]? prefix=None, int[]? actual_seq_qlen=None, "
+        "int[]? actual_seq_kvlen=None, int sparse_mode=0) "
+        "-> (Tensor, Tensor, Tensor, Tensor, int, int, int)"
+    )
+    library.define(
+        "npu_rms_norm(Tensor input, Tensor gamma, float epsilon=1e-06) "
+        "-> (Tensor, Tensor)"
+    )
+    library.impl("npu_fusion_attention", _attention, "CompositeExplicitAutograd")
+    torch.library.register_autograd(
+        "npu::npu_fusion_attention", _attention_backward, setup_context=_keep
+    )
+    library.impl("npu_rms_norm", _rms_norm, "CompositeExplicitAutograd")
+    return library
+
+
+def _scores(
+    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, scale: float
+) -> torch.Tensor:
+    scores = query @ key.transpose(-1, -2) * scale
+    hidden = None if mask is None else mask.bool()
+    return scores if hidden is None else scores.masked_fill(hidden, float("-inf"))
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    head_num: int,
+    input_layout: str,
+    pse: Any = None,
+    padding_mask: Any = None,
+    atten_mask: torch.Tensor | None = None,
+    scale: float = 1.0,
+    *rest: Any,
+) -> Any:
+    scores = _scores(query, key, atten_mask, scale)
+    out = torch.softmax(scores, -1) @ value
+    most, total = scores.amax(-1), scores.exp().sum(-1)
+    return out, most, total, torch.empty(0), 0, 0, 0
+
+
+def _keep(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:3], *([] if inputs[7] is None else [inputs[7]]))
+    ctx.scale = inputs[8]
+
+
+def _attention_backward(ctx: Any, gradient: torch.Tensor, *rest: Any) -> Any:
+    query, key, value, *mask = ctx.saved_tensors
+    share = torch.softmax(_scores(query, key, mask[0] if mask else None, ctx.scale), -1)
+    of_share = gradient @ value.transpose(-1, -2)
+    of_scores = share * (of_share - (of_share * share).sum(-1, keepdim=True))
+    of_scores = of_scores * ctx.scale
+    found = (
+        of_scores @ key,
+        of_scores.transpose(-1, -2) @ query,
+        share.transpose(-1, -2) @ gradient,
+    )
+    return (*found, *([None] * 14))
+
+
+def _rms_norm(x: torch.Tensor, gamma: torch.Tensor, epsilon: float = 1e-6) -> Any:
+    scale = x.float().square().mean(-1, keepdim=True).add(epsilon).rsqrt()
+    return (x.float() * scale).to(x.dtype) * gamma, scale

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from numcheck_torch.npu import doctor
+from numcheck_torch.npu.doctor import examine_npu, versions_on_disk
+from tests.torch.npu.device import chip
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for part, text in {
+        "driver/version.info": "Version=24.1.rc3\nascendhal_version=7.35\n",
+        "firmware/version.info": "Version=7.5.0.1.129\n",
+        "ascend-toolkit/latest/x86_64-linux/ascend_toolkit_install.info": (
+            "package_name=Ascend-cann-toolkit\nversion=8.2.RC1\n"
+        ),
+    }.items():
+        path = tmp_path / part
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def lines(root: Path, package: str | None, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(doctor, "installed", lambda _: package)
+    return "\n".join(f"{c.state}: {c.text}" for c in examine_npu({}, root))
+
+
+def test_versions_are_read_from_where_they_are_installed(root: Path) -> None:
+    expected = {"driver": "24.1.rc3", "firmware": "7.5.0.1.129", "CANN": "8.2.RC1"}
+    assert versions_on_disk({}, root) == expected
+
+
+def test_the_environment_says_where_cann_lies(root: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "version.info").write_text("Version=9.1.0")
+    assert versions_on_disk({"ASCEND_HOME_PATH": str(other)}, root)["CANN"] == "9.1.0"
+
+
+def test_a_package_for_another_torch_is_a_problem(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "problem: torch_npu 2.1.0 needs torch 2.1.*" in lines(
+        root, "2.1.0", monkeypatch
+    )
+    fitting = ".".join(torch.__version__.split(".")[:2]) + ".0.post2"
+    assert "problem" not in lines(root, fitting, monkeypatch)
+
+
+def test_a_package_without_cann_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = lines(tmp_path, "2.13.0", monkeypatch)
+    assert "TORCH_DEVICE_BACKEND_AUTOLOAD=0" in found
+
+
+def test_the_device_says_how_overflow_shows(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "ok: overflow keeps Inf and NaN" in lines(root, None, monkeypatch)
+    with chip(soc=104, saturates=True):
+        found = lines(root, None, monkeypatch)
+    assert "note: saturation mode" in found
+    assert "note: no bfloat16" in found
+
+
+def test_an_environment_against_the_chip_is_a_problem(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INF_NAN_MODE_FORCE_DISABLE", "1")
+    with chip(soc=220, saturates=True):
+        found = lines(root, None, monkeypatch)
+    assert "problem: INF_NAN_MODE_FORCE_DISABLE=1 hides Inf and NaN" in found

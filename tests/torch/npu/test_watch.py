@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.torch.npu.device import CHIP, chip
+from tests.torch.npu.programs import STEPS, Attends, Roots, Squares, first, train
+
+SATURATING = {"soc": 104, "saturates": True}
+
+
+def test_an_overflow_is_explained_where_inf_is_kept() -> None:
+    found = first(train(Squares(), large=900.0))
+    assert (found.id, found.site.op) == ("N101", "aten.mul.Tensor")
+    assert found.cause is not None
+    assert (found.cause.cls, found.cause.certainty) == ("precision", "certain")
+
+
+def test_the_same_overflow_is_named_where_no_nan_ever_appears() -> None:
+    with chip(**SATURATING):
+        monitor = train(Squares(), large=900.0)
+    found = first(monitor)
+    assert (found.id, found.site.op) == ("N601", "aten.mul.Tensor")
+    assert (found.severity, found.step) == ("error", STEPS - 1)
+    assert found.cause is not None
+    assert (found.cause.cls, found.cause.certainty) == ("precision", "certain")
+    assert "loss" in [h.op for h in found.harm]
+    assert {"saturated", "overflow_flag"} <= {e.key for e in found.evidence}
+    assert monitor.trace is not None
+    for held in monitor.trace.summaries.values():
+        assert all(s.is_finite is not False for s in held.values())
+
+
+def test_a_nan_that_became_zero_is_named_too() -> None:
+    with chip(**SATURATING):
+        found = first(train(Roots(), large=900.0))
+    assert (found.id, found.site.op) == ("N601", "aten.sqrt.default")
+    assert found.cause is not None
+    assert found.cause.cls == "op-domain"
+    stands_for = {e.fields.get("rule") for e in found.evidence}
+    assert "N302" in stands_for
+
+
+def test_bfloat16_is_not_advised_to_a_chip_without_it() -> None:
+    with chip(**SATURATING):
+        found = first(train(Squares(), large=900.0))
+    assert "bfloat16" not in [h.key for h in found.help]
+
+
+@pytest.mark.parametrize("facts", [{}, SATURATING], ids=["inf_nan", "saturation"])
+def test_healthy_training_has_no_error(facts: dict[str, object]) -> None:
+    with chip(**facts):
+        monitor = train(Squares())
+    assert [f.id for f in monitor.findings if f.severity == "error"] == []
+
+
+def test_results_are_those_of_the_unwatched_program() -> None:
+    def weights(*, watched: bool) -> list[torch.Tensor]:
+        model = Squares()
+        if watched:
+            train(model)
+        else:
+            torch.manual_seed(0)
+            for parameter in model.parameters():
+                torch.nn.init.normal_(parameter, 0.0, 0.3)
+            model.to("npu", torch.float16)
+            optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+            for _ in range(STEPS):
+                x = torch.randn(4, 8).to("npu", torch.float16)
+                model(x).float().square().mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        return [p.detach().cpu() for p in model.parameters()]
+
+    for a, b in zip(weights(watched=True), weights(watched=False), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_nothing_runs_that_has_no_kernel_or_needs_float64() -> None:
+    train(Squares(), large=900.0)
+    assert CHIP.forbidden == []
+    train(Squares(), level="trace", every=1)
+    assert CHIP.forbidden == []
+
+
+def test_a_watched_step_waits_for_the_device_once_or_for_the_flag_as_well() -> None:
+    waits: dict[bool, list[int]] = {False: [], True: []}
+    for saturates, found in waits.items():
+        with chip(soc=104 if saturates else 220, saturates=saturates):
+            model = Squares()
+            monitor = None
+
+            def note(found: list[int] = found) -> None:
+                found.append(CHIP.waits)
+
+            monitor = train(model, before_last=note, audit_first=False)
+            found.append(CHIP.waits)
+            assert monitor.step == STEPS
+    assert waits[False][1] - waits[False][0] == 1
+    assert waits[True][1] - waits[True][0] == 2
+
+
+def test_a_flag_that_no_operator_sets_is_a_note() -> None:
+    def disturb() -> None:
+        CHIP.late = True
+
+    with chip(**SATURATING):
+        monitor = train(Squares(), before_last=disturb)
+    ids = [(f.id, f.severity) for f in monitor.findings]
+    assert ("N603", "note") in ids
+    assert not any(severity == "error" for _, severity in ids)
+
+
+def test_saturation_by_choice_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INF_NAN_MODE_FORCE_DISABLE", "1")
+    with chip(soc=220, saturates=True):
+        monitor = train(Squares())
+    assert ("N607", "warning") in [(f.id, f.severity) for f in monitor.findings]
+
+
+def test_a_kernel_that_differs_from_the_cpu_is_a_fault_of_the_hardware() -> None:
+    def corrupt() -> None:
+        CHIP.corrupts = "aten::relu"
+
+    monitor = train(Squares(), dtype=torch.float32, before_last=corrupt)
+    found = first(monitor)
+    assert found.site.op == "aten.relu.default"
+    assert found.cause is not None
+    assert (found.cause.cls, found.cause.rule) == ("hardware", "N653")
+
+
+def test_a_fault_of_the_formula_fails_on_the_cpu_too() -> None:
+    monitor = train(Roots(), large=900.0, dtype=torch.float32)
+    found = first(monitor)
+    assert found.cause is not None
+    assert found.cause.cls != "hardware"
+    assert "operator_on_cpu_failed" in {e.key for e in found.evidence}
+
+
+def test_a_mask_upside_down_is_told_from_hidden_rows() -> None:
+    keep = torch.ones(6, 6, dtype=torch.bool).tril()
+    found = first(train(Attends(keep), dtype=torch.float32, shape=(2, 6, 8)))
+    assert found.id == "N604"
+    assert found.site.family == "attention"
+    hidden = torch.zeros(6, 6, dtype=torch.bool)
+    hidden[4] = True
+    found = first(train(Attends(hidden), dtype=torch.float32, shape=(2, 6, 8)))
+    assert (found.id, found.cause and found.cause.rule) == ("N605", "N353")
+
+
+def test_the_causal_mask_of_the_right_polarity_is_no_finding() -> None:
+    hide = torch.ones(6, 6, dtype=torch.bool).triu(1)
+    monitor = train(Attends(hide), dtype=torch.float32, shape=(2, 6, 8))
+    assert [f for f in monitor.findings if f.severity != "note"] == []
