@@ -146,7 +146,9 @@ class Forward:
     """One call of the watched module, as an event of the step's program.
 
     Attributes:
-        args: positional arguments, by reference.
+        module: what was called, without compiled or distributed wrappers.
+        args: positional arguments, by reference; what an earlier event of the step made
+            stands in its slot.
         kwargs: keyword arguments, by reference.
         kept: the tensors among them, with their versions.
         random: random state before the call.
@@ -157,6 +159,7 @@ class Forward:
         outputs: slots of the tensors it returned; filled in after the call.
     """
 
+    module: torch.nn.Module
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     kept: tuple[Kept, ...]
@@ -178,6 +181,7 @@ class Forward:
     ) -> Forward:
         """Keep what a call about to be made needs."""
         return cls(
+            module=model,
             args=args,
             kwargs=kwargs,
             kept=tuple(Kept.of(t) for t in tensors((args, kwargs))),

@@ -21,6 +21,8 @@ from numcheck_torch import doors, engine
 from numcheck_torch.places import nearest_place
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from torch.utils.hooks import RemovableHandle
 
     from numcheck_torch.places import Place
@@ -37,9 +39,13 @@ class Listener(Protocol):
     """What a monitor hears. None of its methods may raise by its own fault."""
 
     def before_call(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place | None
+        self,
+        module: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        place: Place | None,
     ) -> None:
-        """Hear that the module is about to be called."""
+        """Hear that a watched module is about to be called."""
 
     def after_call(self, out: object) -> None:
         """Hear what the module returned; None after an exception."""
@@ -68,16 +74,16 @@ class Listener(Protocol):
 
 
 class Hooks:
-    """The hooks of one monitor on one module.
+    """The hooks of one monitor.
 
     Args:
-        model: what is watched.
+        models: what is watched; held weakly.
         listener: who hears; held weakly.
     """
 
-    def __init__(self, model: torch.nn.Module, listener: Listener) -> None:
+    def __init__(self, models: Iterable[torch.nn.Module], listener: Listener) -> None:
         self._listener = weakref.ref(listener)
-        self._model = weakref.ref(model)
+        self._models = [weakref.ref(model) for model in models]
         self._run: engine.EngineRun | None = None
         self._calls: list[tuple[torch.nn.Module, tuple[RemovableHandle, ...]]] = []
         self._others: list[RemovableHandle] = [
@@ -89,7 +95,14 @@ class Hooks:
         doors.listen(*_CLIP, before=self._clip)
         doors.listen(*_SCALER, before=self._scale)
         doors.listen(*_COMPILE, after=self._compiled)
-        self.attach(model)
+        for model in self.models:
+            self.attach(model)
+
+    @property
+    def models(self) -> list[torch.nn.Module]:
+        """The watched modules that are alive."""
+        found = [reference() for reference in self._models]
+        return [model for model in found if model is not None]
 
     def attach(self, module: torch.nn.Module) -> None:
         """Listen at the calls of a module: the watched one, or a compiled form of it.
@@ -131,10 +144,11 @@ class Hooks:
         def before(module: Any, args: Any, kwargs: Any) -> None:
             if torch.compiler.is_compiling():
                 return
-            listener = reference()
+            listener, watched = reference(), subject()
             # A shallow copy shares the hooks of the module, but is not watched.
-            if listener is not None and module is subject():
-                listener.before_call(args, kwargs, nearest_place(sys._getframe(1)))
+            if listener is not None and watched is not None and module is watched:
+                place = nearest_place(sys._getframe(1))
+                listener.before_call(watched, args, kwargs, place)
 
         return before
 
@@ -169,16 +183,15 @@ class Hooks:
         return call
 
     def _compiled(self, args: tuple[Any, ...], kwargs: Any, result: Any) -> Any:
-        """Follow the watched module into its compiled form."""
-        model: torch.nn.Module | None = self._model()
+        """Follow a watched module into its compiled form."""
         subject: Any = args[0] if args else kwargs.get("model")
-        if model is None:
-            return None
-        if subject is model and isinstance(result, torch.nn.Module):
-            self.attach(result)
-            return None
-        is_in_place = getattr(subject, "__self__", None) is model
-        return self._around(model, result) if is_in_place else None
+        owner = getattr(subject, "__self__", None)
+        for model in self.models:
+            if subject is model and isinstance(result, torch.nn.Module):
+                self.attach(result)
+            elif owner is model:
+                return self._around(model, result)
+        return None
 
     # --- the rest of the step ---
 

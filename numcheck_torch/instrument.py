@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 
@@ -11,6 +11,7 @@ from numcheck.errors import ArgumentTypeError
 from numcheck.monitor import Options
 from numcheck_torch import plain
 from numcheck_torch.monitor import TorchMonitor
+from numcheck_torch.step import WatchedStep
 
 if TYPE_CHECKING:
     import os
@@ -39,7 +40,9 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
     """Return the same module, watched; its monitor is ``model.numcheck``.
 
     Args:
-        model: any module, also a compiled or a distributed one.
+        model: any module, also a compiled or a distributed one; or a plain function
+            that makes a whole training step. Then a function like it is returned, and
+            what it trains is found in its closure, globals and arguments.
         optimizer: what trains it, one or several; found by itself when None.
         scaler: the gradient scaler; found by itself when None.
         loss_fn: a loss module to watch as a whole. A loss *function* that hides its
@@ -64,11 +67,14 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
         ()
     """
     options = Options(level, every, audit_first, on_error, run, experiments)
-    if not isinstance(model, torch.nn.Module):
-        raise ArgumentTypeError(
-            f"model must be a torch.nn.Module, got {type(model).__name__}"
-        )
     optimizers = _optimizers(optimizer)
+    if not isinstance(model, torch.nn.Module):
+        if not callable(model):
+            raise ArgumentTypeError(
+                "model must be a torch.nn.Module or a function that makes a training "
+                f"step, got {type(model).__name__}"
+            )
+        return cast("M", WatchedStep(model, options, optimizers, scaler))
     earlier = getattr(model, "numcheck", None)
     if isinstance(earlier, TorchMonitor):
         earlier.close()

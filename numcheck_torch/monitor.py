@@ -26,12 +26,12 @@ from numcheck_torch.observed import observed
 from numcheck_torch.optimizers import Fleet, with_closure
 from numcheck_torch.scaler import ScaleWatch
 from numcheck_torch.sentinel import look
-from numcheck_torch.unwrap import core_of
+from numcheck_torch.unwrap import Subject, core_of
 from numcheck_torch.window import Window
 from numcheck_torch.withhold import Withheld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from numcheck.monitor import Options
     from numcheck.record.trace import Trace
@@ -51,7 +51,8 @@ class TorchMonitor(Monitor):
     """Watches one module: what it was called with, its loss, gradients and update.
 
     Args:
-        model: the module; gets two hooks of its own.
+        model: the module, or several by name where one loss trains them together;
+            each gets two hooks of its own.
         options: how to watch.
         optimizers: those that train it; found by their parameters when empty.
         scaler: the gradient scaler; heard of by itself when None.
@@ -59,7 +60,7 @@ class TorchMonitor(Monitor):
 
     def __init__(
         self,
-        model: torch.nn.Module,
+        model: torch.nn.Module | Mapping[str, torch.nn.Module],
         options: Options,
         optimizers: tuple[torch.optim.Optimizer, ...] = (),
         scaler: torch.amp.GradScaler | None = None,
@@ -67,7 +68,8 @@ class TorchMonitor(Monitor):
         super().__init__(options, framework="torch", torch=str(torch.__version__))
         self.scale = ScaleWatch(scaler)
         self.clip: tuple[float, torch.Tensor] | None = None
-        self._core = weakref.ref(core_of(model))
+        parts = [model] if isinstance(model, torch.nn.Module) else [*model.values()]
+        self._core = Subject(model)
         self._window = Window(self.fault)
         self._fleet = Fleet(optimizers)
         self._initial: dict[str, torch.Tensor] | None = None
@@ -80,7 +82,7 @@ class TorchMonitor(Monitor):
         self._withheld: Withheld | None = None
         self._loss_functions: list[Callable[..., Any]] = []
         self._sleepers = 0
-        self.hooks = Hooks(model, self)
+        self.hooks = Hooks(parts, self)
         self._at_exit = functools.partial(_close_at_exit, weakref.ref(self))
         atexit.register(self._at_exit)
 
@@ -89,10 +91,7 @@ class TorchMonitor(Monitor):
     @property
     def model(self) -> torch.nn.Module:
         """The watched module itself, without compiled or distributed wrappers."""
-        model = self._core()
-        if model is None:
-            raise ReferenceError("the watched module no longer exists")
-        return model
+        return self._core.module
 
     @property
     def program(self) -> Program:
@@ -150,7 +149,11 @@ class TorchMonitor(Monitor):
 
     @guarded("the hook before the module's call")
     def before_call(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place | None
+        self,
+        module: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        place: Place | None,
     ) -> None:
         """Keep what the call needs to be made again."""
         if not self._window.enter() or not torch.is_grad_enabled():
@@ -160,14 +163,14 @@ class TorchMonitor(Monitor):
             self._begin()
         if self._overflow is not None and self._window.is_empty:
             self._overflow.clear()
-        self._window.begin(self.model, args, kwargs, place)
+        self._window.begin(core_of(module), args, kwargs, place)
         self._live.begin(self.step)
         self._live.called(args, kwargs)
 
     @guarded("the hook after the module's call")
     def after_call(self, out: object) -> None:
         """Write the call down and start the tape of the loss."""
-        self._window.leave(self.model, out)
+        self._window.leave(out)
 
     @guarded("the hook before the autograd engine")
     def before_engine(self, run: EngineRun) -> None:
@@ -179,6 +182,10 @@ class TorchMonitor(Monitor):
         """Write down what was differentiated."""
         self._window.differentiated(run, result)
         self.scale.recognise(self.program)
+        if run.accumulates and self._window.is_fresh and not self._fleet.known:
+            # Whoever makes the update, it is nobody that can be heard.
+            self._check()
+            self._advance()
 
     @guarded("the hook at gradient clipping")
     def clipped(

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Gradient", "Operation", "Program", "Slot"]
 
+MOST_CALLS = 64
+"""Calls of the module after which the oldest of a step are let go of."""
+
 LONGEST = 20_000
 """Events after which a step is no longer written down: something else runs here."""
 
@@ -145,6 +148,15 @@ class Program:
             self.written.add(index)
             self.externals[index] = Kept.of(tensor.detach().clone())
 
+    def _drop_first(self) -> None:
+        """Let go of the oldest micro-batch: the batches of a long sum take memory."""
+        for i, event in enumerate(self.events):
+            if isinstance(event, Gradient):
+                del self.events[: i + 1]
+                return
+        self.events = []
+        self.gap = f"one loss was made of more than {MOST_CALLS} calls"
+
     def concerns(self, tensor: torch.Tensor) -> bool:
         """Whether an event that reads `tensor` belongs to the program.
 
@@ -175,12 +187,21 @@ class Program:
         """The runs of the engine that went into ``.grad``."""
         return [e for e in self.events if isinstance(e, Gradient) and e.accumulates]
 
+    def reference(self, tensor: torch.Tensor) -> Any:
+        """Return the slot of a value an event made, and any other tensor itself."""
+        found = self._slots.get(id(tensor))
+        if found is None or found[0]() is not tensor:
+            return tensor
+        return tensor if found[1].index in self.externals else found[1]
+
     def outputs_of(self, tree: object) -> tuple[int, ...]:
         """Return the slots of the tensors inside what an event returned."""
         return tuple(self.made(t) for t in tensors(tree))
 
     def append(self, event: Forward | Operation | Gradient) -> None:
         """Write down an event."""
+        if isinstance(event, Forward) and len(self.forwards) >= MOST_CALLS:
+            self._drop_first()
         if len(self.events) < LONGEST:
             self.events.append(event)
         else:
@@ -256,8 +277,6 @@ def _reads(event: Forward | Operation | Gradient) -> set[int]:
     """Return the slots an event reads."""
     if isinstance(event, Gradient):
         return {*event.roots, *event.inputs}
-    if isinstance(event, Forward):
-        return set()
     found: set[int] = set()
 
     def note(leaf: Any) -> Any:

@@ -136,11 +136,11 @@ class Runner:
         autocast.enter_context(event.autocast.applied())
         event.random.restore()
         event.buffers.restore()
-        args, kwargs = map_leaves((event.args, dict(event.kwargs)), self._given)
+        args, kwargs = self._filled((event.args, dict(event.kwargs)))
         for tensor in tensors((args, kwargs)):
             if tensor.requires_grad and tensor.is_leaf:
                 self._leaves.setdefault(id(tensor), tensor)
-        out = call_at(event.place, self.model, args, kwargs)
+        out = call_at(event.place, event.module, args, kwargs)
         returned = list(named_tensors(out))
         self._store(event.outputs, [t for _, t in returned])
         self.outcomes.outputs.extend((n, t.detach()) for n, t in returned)
@@ -196,7 +196,9 @@ class Runner:
 
     def _filled(self, tree: Any) -> Any:
         def fill(leaf: Any) -> Any:
-            return self._values[leaf.index] if isinstance(leaf, Slot) else leaf
+            if isinstance(leaf, Slot):
+                return self._values[leaf.index]
+            return self._given(leaf) if isinstance(leaf, torch.Tensor) else leaf
 
         return map_leaves(tree, fill)
 

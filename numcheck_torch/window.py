@@ -38,7 +38,7 @@ class Window:
         self.losses: list[torch.Tensor] = []
         self.is_fresh = False
         self._tape = LossTape(self.program, fault)
-        self._buffers = BufferWatch()
+        self._buffers: dict[int, BufferWatch] = {}
         self._depth = 0
         self._call: Forward | None = None
 
@@ -79,10 +79,12 @@ class Window:
         place: Place | None,
     ) -> None:
         """Keep what the call about to be made needs to be made again."""
-        before = self._buffers.before(model)
+        watch = self._buffers.setdefault(id(model), BufferWatch())
+        before = watch.before(model)
+        args, kwargs = map_tensors((args, dict(kwargs)), self.program.reference)
         self._call = Forward.of(model, args, kwargs, before, place)
 
-    def leave(self, model: torch.nn.Module, out: object) -> bool:
+    def leave(self, out: object) -> bool:
         """Write the call down when it is over; whether it can be trained on."""
         if self._depth == 0:
             return False
@@ -93,7 +95,8 @@ class Window:
         returned = list(tensors(out))
         if not any(t.requires_grad for t in returned):
             return False
-        call.buffers = self._buffers.after(model, call.buffers)
+        watch = self._buffers[id(call.module)]
+        call.buffers = watch.after(call.module, call.buffers)
         call.outputs = tuple(self.program.made(t) for t in returned)
         self.program.append(call)
         self.is_fresh = True
