@@ -21,6 +21,7 @@ __all__ = ["Coverage", "coverage_lines"]
 
 _PHASES: Final = ("forward", "backward", "optimizer")
 _NOT_SCALARS: Final = ("fault", "fault_traceback", "note", "skipped")
+_MOST_NOTES: Final = 8
 _SHOWN_SETTINGS: Final = ("framework", "device", "level", "every", "autocast")
 
 
@@ -74,10 +75,26 @@ class Coverage:
             yield text(f"evidence.{note.key}", lang, **note.fields)
         for problem in self.unread:
             yield text("report.watch.unread", lang, problem=problem)
+        yield from _noted(self.events, lang)
         faults = dict.fromkeys(str(e.value) for e in self.events if e.name == "fault")
         for where in faults:
             yield text("report.watch.fault", lang, where=where)
         yield text("report.watch.outside", lang)
+
+
+def _noted(events: Sequence[Event], lang: str | None) -> Iterator[str]:
+    """Yield what the adapter could not do, in its own words, each sentence once."""
+    notes: dict[str, list[int]] = {}
+    for event in events:
+        if event.name == "note":
+            notes.setdefault(str(event.value), []).append(event.step)
+    for note, steps in list(notes.items())[:_MOST_NOTES]:
+        several = "note_often" if len(steps) > 1 else "note"
+        yield text(
+            f"report.watch.{several}", lang, note=note, step=min(steps), n=len(steps)
+        )
+    if len(notes) > _MOST_NOTES:
+        yield text("report.chain.omitted", lang, n=len(notes) - _MOST_NOTES)
 
 
 def _recorded(trace: Trace, lang: str | None) -> Iterator[str]:

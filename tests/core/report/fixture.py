@@ -124,7 +124,7 @@ def events() -> tuple[Event, ...]:
             ("loss_scale", 65536.0),
         )
     ]
-    return (*curves, Event("note", last, "autocast was on"))
+    return (*curves, Event("note", last, "step not audited"))
 
 
 def experiments() -> Sequence[Experiment]:

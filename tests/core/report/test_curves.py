@@ -18,7 +18,7 @@ def loss(*values: float, rank: int = 0) -> list[Event]:
 
 
 def test_texts_are_no_curve() -> None:
-    assert curves([Event("note", 0, "autocast was on")]) == []
+    assert curves([Event("note", 0, "step not audited")]) == []
 
 
 def test_non_finite_values_stay_in_their_place() -> None:

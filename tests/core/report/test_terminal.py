@@ -211,3 +211,13 @@ def test_clean_report_says_what_was_and_was_not_watched() -> None:
     assert "failed and stopped watching: sentinel" in shown
     assert "rank 0: torn record" in shown
     assert "epsilon" in shown
+
+
+def test_notes_are_said_once_with_how_often_and_capped() -> None:
+    often = [Event("note", step, "not audited") for step in (4, 3, 5)]
+    many = [Event("note", 9, f"reason {i}") for i in range(20)]
+    shown = terminal_report(Content((), None, [*often, *many]), "en", 80, colour=False)
+    assert "from step 3 on, 3 times: not audited" in shown
+    assert "step 9: reason 6" in shown
+    assert "reason 7" not in shown
+    assert "13 more" in shown
