@@ -109,6 +109,13 @@ def bench(session: nox.Session) -> None:
     session.run(python, *chosen, external=True)
 
 
+@nox.session(default=False)
+def contract(session: nox.Session) -> None:
+    """Reads the real torch_npu wheel, to see that what the adapter uses is there."""
+    session.install(*PINNED, "--editable", EXTRAS["torch"], *group("test-torch"))
+    session.run("pytest", "-m", "registry", "tests/torch/npu", *session.posargs)
+
+
 @nox.session(venv_backend="none", default=False)
 def browser(session: nox.Session) -> None:
     """Opens the HTML report in an installed Chromium and uses it as a reader would."""

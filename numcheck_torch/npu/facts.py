@@ -49,7 +49,7 @@ def device_facts(device: torch.device) -> dict[str, Setting]:
     held = mode()
     if held is not None:
         facts["overflow_mode"] = held
-    soc = ask(npu, "get_soc_version")
+    soc = ask(npu, "utils.get_soc_version")
     wrong = contradiction(soc, os.environ) if isinstance(soc, int) else None
     if wrong is not None:
         facts["mode_contradiction"] = wrong

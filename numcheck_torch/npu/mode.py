@@ -48,7 +48,7 @@ def mode() -> OverflowMode | None:
     answer = ask(npu, "utils.is_support_inf_nan")
     if isinstance(answer, bool):
         return "inf_nan" if answer else "saturation"
-    soc = ask(npu, "get_soc_version")
+    soc = ask(npu, "utils.get_soc_version")
     return None if not isinstance(soc, int) else default_mode(soc, os.environ)
 
 

@@ -79,6 +79,9 @@ def chip(**facts: Any) -> Iterator[Chip]:
 class _Utils(types.ModuleType):
     """``torch.npu.utils``, the part that numcheck uses."""
 
+    def get_soc_version(self) -> int:
+        return CHIP.soc
+
     def is_support_inf_nan(self) -> bool:
         return not CHIP.saturates
 
@@ -105,9 +108,6 @@ class _Npu(_DummyBackendModule, types.ModuleType):
         self.clear_npu_overflow_flag = self.utils.clear_npu_overflow_flag
         self.conv = types.SimpleNamespace(allow_hf32=True)
         self.matmul = types.SimpleNamespace(allow_hf32=False)
-
-    def get_soc_version(self) -> int:
-        return CHIP.soc
 
     def get_device_name(self, device: Any = None) -> str:
         names = {104: "Ascend910B", 220: "Ascend910B1", 260: "Ascend950"}
