@@ -34,9 +34,11 @@ LOW_HEADROOM_BITS: Final = 2.0
 _ROOMY: Final = 60
 
 
-def card_lines(finding: Finding, lang: str | None, width: int) -> Iterator[Text]:
+def card_lines(
+    finding: Finding, lang: str | None, width: int, ranks: int = 1
+) -> Iterator[Text]:
     """Yield the card of a finding, line by line."""
-    prose = Prose(finding, lang)
+    prose = Prose(finding, lang, ranks=ranks)
     yield from _headline(prose, width)
     yield from _place(prose, width)
     yield from _facts(prose, width)

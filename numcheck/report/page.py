@@ -47,13 +47,14 @@ def page(
     script = "\n".join(_file(name) for name in _SCRIPTS)
     sites = content.trace.sites if content.trace else ()
     places = Places(sites)
+    ranks = len(content.trace.ranks) if content.trace else 1
     data = page_data(content, places, progress) | {"texts": _texts("page.js")}
     coverage = content.coverage
     return _template().render(
         lang=language(lang),
         both_texts=_both_texts,
         about=_about(content),
-        cards=[page_card(f, places) for f in content.findings],
+        cards=[page_card(f, places, ranks) for f in content.findings],
         experiments=[_experiment(e) for e in content.experiments],
         departures=departed(content.trace, content.departures)
         if content.trace and content.departures

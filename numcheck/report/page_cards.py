@@ -34,14 +34,15 @@ Pair = tuple[str, str]
 _LONGEST_CHAIN = 40
 
 
-def page_card(finding: Finding, places: Places) -> dict[str, Any]:
+def page_card(finding: Finding, places: Places, ranks: int = 1) -> dict[str, Any]:
     """Return everything the template needs of a finding.
 
     Args:
         finding: what to show.
         places: where its sites stand in the trace that is shown.
+        ranks: how many processes were recorded.
     """
-    english, chinese = (Prose(finding, lang) for lang in LANGUAGES)
+    english, chinese = (Prose(finding, lang, ranks=ranks) for lang in LANGUAGES)
 
     def say(words: Callable[[Prose], str]) -> Pair:
         return words(english), words(chinese)

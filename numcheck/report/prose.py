@@ -43,9 +43,13 @@ class ChainLink:
 class Prose:
     """The sentences about one finding in one language."""
 
-    def __init__(self, finding: Finding, lang: str | None = None) -> None:
+    def __init__(
+        self, finding: Finding, lang: str | None = None, *, ranks: int = 1
+    ) -> None:
+        """Speak of `finding`; with several ranks, also say which one failed first."""
         self.finding = finding
         self.lang = language(lang)
+        self._ranks = ranks
 
     def say(self, key: str, **fields: object) -> str:
         """Return a text in the report's language."""
@@ -81,7 +85,7 @@ class Prose:
         if site.iteration:
             counters = ".".join(map(str, site.iteration))
             parts.append(self.say("report.attempt", iteration=counters))
-        if found.rank:
+        if found.rank or self._ranks > 1:
             parts.append(self.say("report.rank", rank=found.rank))
         listed = self.say("report.list_separator").join(map(printable, parts))
         return self.say("report.aside", text=listed) if listed else ""

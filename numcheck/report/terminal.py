@@ -69,13 +69,15 @@ def terminal_report(
         width: as for `card`.
         colour: as for `card`.
     """
+    from numcheck.report.cardlines import card_lines
     from numcheck.report.coverage import coverage_lines
     from numcheck.report.styled import drawn
 
-    cards = [card(f, lang, width, colour) for f in content.findings]
-    width = line_width(width)
-    lines = coverage_lines(content.findings, content.coverage, lang, width)
-    return "\n".join([*cards, drawn(lines, width, colour=wants_colour(colour))])
+    width, colour = line_width(width), wants_colour(colour)
+    ranks = len(content.trace.ranks) if content.trace else 1
+    parts = [card_lines(f, lang, width, ranks) for f in content.findings]
+    parts.append(coverage_lines(content.findings, content.coverage, lang, width))
+    return "\n".join(drawn(lines, width, colour=colour) for lines in parts)
 
 
 def line_width(wanted: int | None) -> int:

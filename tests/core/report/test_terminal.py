@@ -221,3 +221,14 @@ def test_notes_are_said_once_with_how_often_and_capped() -> None:
     assert "step 9: reason 6" in shown
     assert "reason 7" not in shown
     assert "13 more" in shown
+
+
+def test_with_several_ranks_the_first_to_fail_is_named_even_if_it_is_rank_0() -> None:
+    first = dataclasses.replace(fixture.overflow(), rank=0)
+    alone = fixture.trace()
+    both = dataclasses.replace(
+        alone, summaries={**alone.summaries, (1860, 1): fixture.measured(1860)}
+    )
+    for trace, named in ((alone, False), (both, True)):
+        shown = terminal_report(Content((first,), trace), "en", 80, colour=False)
+        assert ("rank 0)" in shown) == named
