@@ -68,19 +68,16 @@ class TableRounder:
     ) -> None:
         self._table = _table(fmt, modes, round_once)
         self._bits = np.empty(CHUNK, np.uint32)
-        self._index = np.empty(CHUNK, np.intp)
 
     def __call__(self, x: Floats, out: Floats) -> None:
         """Round `x` into `out`."""
         source, bits = x.view(np.uint32), self._bits[: x.size]
-        index = self._index[: x.size]
         # A non-zero lower half carries into bit 16, the lowest that is kept.
         np.bitwise_and(source, np.uint32(0xFFFF), out=bits)
         bits += np.uint32(0xFFFF)
         bits |= source
         bits >>= np.uint32(16)
-        np.copyto(index, bits)
-        np.take(self._table, index, out=out, mode="wrap")
+        np.take(self._table, bits, out=out, mode="wrap")
 
 
 @functools.lru_cache(maxsize=32)

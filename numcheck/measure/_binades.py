@@ -29,7 +29,7 @@ _DOWN: Final = np.uint64(47)
 
 
 class BinadeCounter:
-    """Counts finite magnitudes per binade.
+    """Counts finite numbers per binade.
 
     Args:
         dtype: float32 or float64, whose bits come.
@@ -40,6 +40,7 @@ class BinadeCounter:
         layout = np.finfo(dtype)
         self._dtype = dtype
         self._stored = np.dtype(f"u{dtype.itemsize}").type(layout.nmant)
+        self._magnitude = self._stored.dtype.type((1 << (layout.bits - 1)) - 1)
         self._bias = 1 - int(layout.minexp)
         self._bins = np.zeros(1 << layout.iexp, np.int64)
         self._low: dict[int, int] = {}
@@ -49,27 +50,27 @@ class BinadeCounter:
         self._packed = np.empty(room // 2 if paired else 0, np.uint64)
         self._smallest_normal = float(layout.smallest_normal)
 
-    def add(self, size: NDArray[np.unsignedinteger[Any]], smallest: float) -> None:
-        """Count magnitudes, given as bits without the sign; zeros are left out.
+    def add(self, bits: NDArray[np.unsignedinteger[Any]], smallest: float) -> None:
+        """Count finite numbers, given as bits; zeros are left out.
 
         Args:
-            size: the bits.
-            smallest: the smallest of the magnitudes that is not zero.
+            bits: the bits of the numbers.
+            smallest: the smallest magnitude that is not zero.
         """
-        rest = size
+        rest = bits
         if self._pairs.size:
-            paired = size.size // 2 * 2
-            self._add_pairs(size[:paired])
-            rest = size[paired:]
+            paired = bits.size // 2 * 2
+            self._add_pairs(bits[:paired])
+            rest = bits[paired:]
         if rest.size:
-            fields = (rest >> self._stored).astype(np.intp)
+            fields = ((rest & self._magnitude) >> self._stored).astype(np.intp)
             self._bins += np.bincount(fields, minlength=self._bins.size)
         if smallest < self._smallest_normal:
-            self._add_low(size)
+            self._add_low(bits & self._magnitude)
 
-    def _add_pairs(self, size: NDArray[Any]) -> None:
-        packed = self._packed[: size.size // 2]
-        np.bitwise_and(size.view(np.uint64), _FIELDS, out=packed)
+    def _add_pairs(self, bits: NDArray[Any]) -> None:
+        packed = self._packed[: bits.size // 2]
+        np.bitwise_and(bits.view(np.uint64), _FIELDS, out=packed)
         packed *= _BESIDE
         packed >>= _DOWN
         np.add.at(self._pairs, packed.view(np.int64), 1)

@@ -65,9 +65,10 @@ class FloatPass:
         self._signed = np.dtype(f"i{dtype.itemsize}")
         self._magnitude = self._unsigned.type((1 << (fmt.bits - 1)) - 1)
         self._inf = self._unsigned.type(fmt.max_code + 1)
-        self._zero, self._one = self._unsigned.type(0), self._unsigned.type(1)
+        self._one = self._unsigned.type(1)
         self._normal = self._unsigned.type(1 << fmt.mantissa_bits)
         self._size = np.empty(room, self._unsigned)
+        self._below = np.empty(room, np.bool_)
         self._widen = Widener(fmt, room)
         self._binades = BinadeCounter(dtype, size) if histogram else None
         self._state = _State()
@@ -77,21 +78,22 @@ class FloatPass:
         if piece.size == 0:
             return
         self._state.n += piece.size
-        bits = piece.view(self._unsigned)
-        size = self._size[: piece.size]
-        np.bitwise_and(bits, self._magnitude, out=size)
-        # As signed integers the largest is the largest positive number, and unsigned
-        # the negative number furthest from zero.
-        high, low = piece.view(self._signed).max(), bits.max()
-        amax = low & self._magnitude if low > self._magnitude else self._zero
+        signed, bits = piece.view(self._signed), piece.view(self._unsigned)
+        # Numbers without a sign bit are the non-negative signed integers and the
+        # smaller unsigned ones; both orders follow the magnitude.
+        high, low = signed.max(), bits.max()
+        ends = []
         if high >= 0:
-            amax = max(amax, high.view(self._unsigned))
+            ends += [bits.min(), high.view(self._unsigned)]
+        if low > self._magnitude:
+            nearest = signed.min().view(self._unsigned) & self._magnitude
+            ends += [nearest, low & self._magnitude]
+        amin, amax = min(ends), max(ends)
         if amax >= self._inf:
             self._add_nonfinite(piece)
             return
-        amin = size.min()
         self._extend(high, low, amin, amax)
-        self._add_finite(piece, size, amin, amax)
+        self._add_finite(piece, amin, amax)
 
     def _add_nonfinite(self, piece: Floats) -> None:
         state = self._state
@@ -132,26 +134,39 @@ class FloatPass:
     def _float(self, bits: Any) -> float:  # noqa: ANN401 - a numpy integer
         return float(bits.view(self._dtype))
 
-    def _add_finite(self, piece: Floats, size: Bits, amin: Any, amax: Any) -> None:  # noqa: ANN401 - numpy integers
+    def _add_finite(self, piece: Floats, amin: Any, amax: Any) -> None:  # noqa: ANN401 - numpy integers
         state = self._state
-        zeros = 0
-        if amin == 0:
-            zeros = piece.size - int(np.count_nonzero(size))
-            state.zero += zeros
-            if amax == 0:
-                return
-            # Zero becomes the largest integer, so the minimum is that of the others.
-            amin = (size - self._one).min() + self._one
+        bits = piece.view(self._unsigned)
+        if amax == 0:
+            state.zero += piece.size
+            return
+        if amin < self._normal:
+            size = self._size[: piece.size]
+            np.bitwise_and(bits, self._magnitude, out=size)
+            amin = self._count_small(size, amin)
         least = self._float(amin)
         state.amin = least if state.amin is None else min(state.amin, least)
-        if amin < self._normal:
-            state.subnormal += int(np.count_nonzero(size < self._normal)) - zeros
         if self._binades is not None:
-            self._binades.add(size, least)
+            self._binades.add(bits, least)
         wide = self._widen(piece)
         state.total += float(np.einsum("i->", wide))
         with np.errstate(over="ignore"):
             state.total_sq += float(np.dot(wide, wide))
+
+    def _count_small(self, size: Bits, amin: Any) -> Any:  # noqa: ANN401 - numpy integers
+        """Count zeros and subnormals; return the smallest magnitude but zero."""
+        zeros = 0
+        if amin == 0:
+            zeros = size.size - int(np.count_nonzero(size))
+            self._state.zero += zeros
+        below = self._below[: size.size]
+        np.less(size, self._normal, out=below)
+        self._state.subnormal += int(np.count_nonzero(below)) - zeros
+        if amin == 0:
+            # Zero becomes the largest integer, so the minimum is that of the others.
+            size -= self._one
+            amin = size.min() + self._one
+        return amin
 
     def summary(self) -> Summary:
         """Return what was gathered so far."""
