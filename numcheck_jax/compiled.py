@@ -68,7 +68,10 @@ class CompiledTrace:
     measure: Measure
 
     def summaries(self, rows: Any) -> dict[int, Summary]:
-        """Return what each site held; sites that were not reached are left out."""
+        """Return what each site held, in the order of the sites.
+
+        Sites that were not reached are left out.
+        """
         found = dict(self.constants)
         table = np.asarray(rows)
         for index, aval, words in zip(self.rows, self.avals, table, strict=True):
@@ -76,7 +79,7 @@ class CompiledTrace:
             if runs:
                 size = aval.size * runs
                 found[index] = decode(words[:-2], aval.dtype, size, self.measure)
-        return found
+        return dict(sorted(found.items()))
 
     def first_iterations(self, rows: Any) -> Mapping[int, int]:
         """Return, for sites in loops, the first iteration that was not finite."""

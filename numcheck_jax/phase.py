@@ -57,13 +57,14 @@ def phases(graph: Graph, losses: Iterable[int]) -> list[Phase]:
     found: list[Phase | None] = [None] * len(graph.nodes)
     for i, node in enumerate(graph.nodes):
         if node.place.is_transposed:
-            found[i] = "recompute" if node.place.is_recomputed else "backward"
+            found[i] = "backward"
         elif i in before_loss:
             found[i] = "forward"
         elif node.place.is_differentiated:
             found[i] = "backward"
         elif i in after_backward:
             found[i] = "optimizer"
+    _mark_recomputed(graph, found)
     for i in range(len(graph.nodes) - 1, -1, -1):
         if found[i] is None:
             found[i] = _of_readers({found[c] for c in children[i]})
@@ -71,6 +72,30 @@ def phases(graph: Graph, losses: Iterable[int]) -> list[Phase]:
         _source_or(node, phase or "forward")
         for node, phase in zip(graph.nodes, found, strict=True)
     ]
+
+
+def _mark_recomputed(graph: Graph, found: list[Phase | None]) -> None:
+    """Tell what remat computes again from the derivatives computed beside it.
+
+    Both stand under the same names; only the former was computed forward too.
+    """
+    seen = {
+        _likeness(node)
+        for node, phase in zip(graph.nodes, found, strict=True)
+        if phase == "forward"
+    }
+    for i, node in enumerate(graph.nodes):
+        if (
+            node.place.is_transposed
+            and node.place.is_recomputed
+            and _likeness(node) in seen
+        ):
+            found[i] = "recompute"
+
+
+def _likeness(node: Node) -> object:
+    site = node.site
+    return site and (site.op, site.output, site.shape, site.dtype, site.source)
 
 
 def _of_readers(readers: set[Phase | None]) -> Phase:

@@ -100,9 +100,11 @@ class Tape:
 
     def source(self, value: Any, site: Site) -> Cell:
         """Note a value that the program was given."""
-        index = self.graph.add(Node(aval=jax.typeof(value), site=site))
-        if is_measurable(value):
-            self.measure(index, value, None)
+        aval = jax.typeof(value)
+        index = self.graph.add(Node(aval=aval, site=site))
+        held = value[...] if hasattr(aval, "inner_aval") else value
+        if is_measurable(held):
+            self.measure(index, held, None)
         return Cell(value, index, self.lifted(value))
 
     def unnamed(self, value: Any) -> Cell:

@@ -59,12 +59,14 @@ def remat(
         return body.run(jax.tree.unflatten(shape, xs))
 
     closed, out_shape = jax.make_jaxpr(run, return_shape=True)(*flat)
-    inner = closed.jaxpr
-    # remat's body takes no constants: they become its first operands.
-    inner = inner.replace(
-        constvars=(), invars=[*inner.constvars, *inner.invars], debug_info=None
-    )
-    outs = eqn.primitive.bind(*closed.consts, *flat, **{**eqn.params, "jaxpr": inner})
+    if closed.consts:
+        # remat's body takes no constants: they become its first operands.
+        count, inner = len(closed.consts), closed.jaxpr
+        flat = [*closed.consts, *flat]
+        closed = jax.make_jaxpr(
+            lambda *xs: jax.core.eval_jaxpr(inner, xs[:count], *xs[count:])
+        )(*flat)
+    outs = eqn.primitive.bind(*flat, **{**eqn.params, "jaxpr": closed.jaxpr})
     found, rows = jax.tree.unflatten(jax.tree.structure(out_shape), outs)
     outputs, measured = adopt(tape.graph, body, [c.node for c in operands], {})
     tape.add(measured, rows)
