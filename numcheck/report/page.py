@@ -18,7 +18,8 @@ from numcheck.report.colour import NAN_CODE, STOPS, UNMEASURED_CODE, colour_of_c
 from numcheck.report.departed import departed
 from numcheck.report.messages import LANGUAGES, catalogue, language, text
 from numcheck.report.page_cards import page_card
-from numcheck.report.page_data import Places, page_data
+from numcheck.report.page_data import page_data
+from numcheck.report.places import Places
 from numcheck.report.printable import printable
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def page(
     """
     script = "\n".join(_file(name) for name in _SCRIPTS)
     sites = content.trace.sites if content.trace else ()
-    places = Places(sites)
+    places = Places(content.trace)
     ranks = len(content.trace.ranks) if content.trace else 1
     data = page_data(content, places, progress) | {"texts": _texts("page.js")}
     coverage = content.coverage

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.finding import Fact, Finding
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
-    from numcheck.report.page_data import Places
+    from numcheck.report.places import Places
 
 __all__ = ["Pair", "page_card"]
 
@@ -107,7 +107,7 @@ def _link(
     source = site.source
     return {
         "omitted": 0,
-        "index": places.index(site),
+        "index": places.index(finding, site, summary),
         "name": printable(chain_name(site)),
         "value": held(summary) or bits_text(bits),
         "is_bad": held(summary) is not None,

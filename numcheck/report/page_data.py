@@ -20,44 +20,13 @@ from numcheck.report.naming import location
 from numcheck.report.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable
 
     from numcheck.record.site import Site
     from numcheck.report.content import Content
+    from numcheck.report.places import Places
 
-__all__ = ["Places", "page_data"]
-
-
-class Places:
-    """Where in the page's trace the sites of findings stand.
-
-    A finding may come from a replay that recorded more sites than the trace shown.
-    """
-
-    def __init__(self, sites: Sequence[Site]) -> None:
-        self._sites = sites
-        self._first: dict[Hashable, int] = {}
-        for site in sites:
-            self._first.setdefault(_place(site), site.index)
-
-    def index(self, site: Site) -> int:
-        """Return the index in the trace; -1 where it does not stand there."""
-        place = _place(site)
-        if site.index < len(self._sites) and _place(self._sites[site.index]) == place:
-            return site.index
-        return self._first.get(place, -1)
-
-
-def _place(site: Site) -> Hashable:
-    return (
-        site.scope,
-        site.op,
-        site.phase,
-        site.output,
-        site.dtype,
-        site.source,
-        site.iteration,
-    )
+__all__ = ["page_data"]
 
 
 def page_data(
@@ -86,7 +55,7 @@ def page_data(
         "formats": format_ranges(),
         "curves": curves(content.events),
         "origins": [
-            {"site": places.index(f.site), "step": f.step, "id": f.id}
+            {"site": places.origin(f), "step": f.step, "id": f.id}
             for f in content.findings
         ],
         "codes": {

@@ -187,6 +187,18 @@ def test_sites_of_another_replay_are_found_by_what_they_are() -> None:
     assert data["origins"][0]["site"] == -1
 
 
+def test_among_sites_alike_the_one_that_held_the_same_is_linked() -> None:
+    first = fixture.sites()[4]
+    twins = (
+        Site(0, "input:extra", "data"),
+        *(dataclasses.replace(first, index=i, parents=()) for i in (1, 2, 3)),
+    )
+    last = fixture.measured(1860)
+    trace = Trace(twins, {(1860, 3): {1: last[3], 2: last[4], 3: last[3]}})
+    data = Reader(page(content(trace=trace, departures=None), "en")).data
+    assert data["origins"][0]["site"] == 2
+
+
 def long_run(rows: int, steps: int) -> Trace:
     """Returns a run of many sites and steps, with histograms at the last one."""
     line = SourceLine("model/blocks.py", 120, "Block.forward", "x = x + self.mlp(x)")
