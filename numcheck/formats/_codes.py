@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from numcheck.errors import ArgumentError, ArgumentTypeError
+from numcheck.formats._arrays import chunks
 from numcheck.formats._registry import get
 
 if TYPE_CHECKING:
@@ -52,14 +53,21 @@ def decode(codes: ArrayLike, fmt: object) -> NDArray[np.floating[Any]]:
             f"codes must be integers, got an array of {array.dtype}"
         )
     _check_width(array, target)
-    if array.dtype.kind == "i":
-        mask = (1 << target.bits) - 1
-        array = array.astype(np.int64).view(np.uint64) & np.uint64(mask)
-    if target.bits <= _TABLE_BITS:
-        values = code_values(target)[array.astype(np.intp)]
-    else:
-        values = _values(array.astype(np.uint64), target)
-    return np.asarray(values).astype(value_dtype(target))
+    values = np.empty(array.shape, value_dtype(target))
+    flat, start = values.reshape(-1), 0
+    for piece in chunks(array):
+        flat[start : start + piece.size] = _decoded(piece, target)
+        start += piece.size
+    return values
+
+
+def _decoded(codes: NDArray[Any], fmt: Format) -> NDArray[np.float64]:
+    if codes.dtype.kind == "i":
+        mask = np.uint64((1 << fmt.bits) - 1)
+        codes = codes.astype(np.int64).view(np.uint64) & mask
+    if fmt.bits <= _TABLE_BITS:
+        return np.asarray(code_values(fmt)[codes.astype(np.intp)])
+    return _values(codes.astype(np.uint64), fmt)
 
 
 @functools.lru_cache(maxsize=64)

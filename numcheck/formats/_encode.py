@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numcheck.errors import ArgumentError
+from numcheck.formats._arrays import as_array, chunks, widened
 from numcheck.formats._codes import code_dtype, code_values
+from numcheck.formats._modes import modes_for
 from numcheck.formats._registry import get
-from numcheck.formats._scalar import quantize_scalar
+from numcheck.formats._rounders import rounder
+from numcheck.formats._scalar import result_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,28 +54,36 @@ def encode(
         >>> encode([1.0, 448.0, -0.0], "e4m3")
         array([ 56, 126, 128], dtype=uint8)
     """
-    target = get(fmt)
-    values = quantize_scalar(
-        x,
-        target,
-        rounding=rounding,
-        overflow=overflow,
-        subnormals=subnormals,
-        seed=seed,
-    )
-    if target.kind == "integer":
-        steps = np.ldexp(values, target.fraction_bits)
-        return np.asarray(steps.astype(code_dtype(target)))
-    unknown = np.isnan(values)
-    if not target.has_nan and unknown.any():
-        raise ArgumentError(
-            f"{target.name} has no code for NaN, and x holds "
-            f"{np.count_nonzero(unknown)} of {values.size}"
-        )
-    find = _float_codes if target.kind == "float" else _listed_codes
-    codes = find(values.astype(np.float64).reshape(-1), target)
-    codes[unknown.reshape(-1)] = _nan_code(target)
-    return codes.astype(code_dtype(target)).reshape(values.shape)
+    target, array = get(fmt), as_array(x, "x")
+    modes = modes_for(target, rounding, overflow, subnormals)
+    rng = np.random.default_rng(seed) if modes.rounding == "stochastic" else None
+    dtype = result_dtype(array.dtype, target)
+    convert = rounder(dtype, target, modes, array.size, rng)
+    codes = np.empty(array.shape, code_dtype(target))
+    flat, start = codes.reshape(-1), 0
+    for piece in chunks(array):
+        values = np.empty(piece.size, dtype)
+        convert(widened(piece, dtype), values)
+        if not target.has_nan and np.isnan(values).any():
+            raise ArgumentError(_nan_text(target, array))
+        flat[start : start + piece.size] = _codes(values, target)
+        start += piece.size
+    return codes
+
+
+def _codes(values: NDArray[np.floating[Any]], fmt: Format) -> NDArray[Any]:
+    if fmt.kind == "integer":
+        steps = np.ldexp(values, fmt.fraction_bits)
+        return np.asarray(steps.astype(code_dtype(fmt)))
+    find = _float_codes if fmt.kind == "float" else _listed_codes
+    codes = find(values.astype(np.float64), fmt)
+    codes[np.isnan(values)] = _nan_code(fmt)
+    return codes
+
+
+def _nan_text(fmt: Format, array: NDArray[Any]) -> str:
+    count = sum(int(np.count_nonzero(np.isnan(piece))) for piece in chunks(array))
+    return f"{fmt.name} has no code for NaN, and x holds {count} of {array.size}"
 
 
 def _float_codes(values: NDArray[np.float64], fmt: Format) -> NDArray[np.uint64]:

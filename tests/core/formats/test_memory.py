@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from numcheck.formats import quantize
+from numcheck.formats import decode, encode, quantize
 from numcheck.measure import CodeHistogram, compare, fit, summarize
 
 Task = Callable[[np.ndarray, np.ndarray], object]
@@ -19,6 +19,8 @@ TASKS: dict[str, Task] = {
     "exact": lambda x, out: quantize(x, "fp16", rounding="up", out=out),
     "stochastic": lambda x, out: quantize(x, "e4m3", rounding="stochastic", out=out),
     "wider result": lambda x, _: quantize(x[: 1 << 20], "e11m10"),
+    "codes of values": lambda x, _: encode(x[: 1 << 22], "e4m3").nbytes,
+    "values of codes": lambda x, _: decode(x.view(np.uint8)[: 1 << 22], "e4m3").nbytes,
     "blocks": lambda x, out: quantize(x, "mxfp8", out=out),
     "blocks across": lambda x, out: quantize(
         x.reshape(2048, -1), "mxfp4", axis=0, out=out.reshape(2048, -1)
