@@ -12,6 +12,7 @@ from numcheck.diagnose.chain import chain
 from numcheck.diagnose.device import device_notes, hidden_faults
 from numcheck.diagnose.dynamics import trends
 from numcheck.diagnose.finding import Evidence, Fact, Finding
+from numcheck.diagnose.harm import harm_rank
 from numcheck.diagnose.load import format_of
 from numcheck.diagnose.provenance import Origin, trace_back
 from numcheck.diagnose.rules import what_broke
@@ -51,6 +52,12 @@ def diagnose(incident: Incident) -> tuple[Finding, ...]:
         _of_origin(Scene(incident, provenance, origin))
         for origin in provenance.origins[:_MOST_FINDINGS]
     ]
+    # An audit looks at a step that was healthy as the user ran it. What breaks only
+    # operator by operator is latent, unless the program runs like that itself.
+    latent: list[Finding] = []
+    if incident.departures is not None and not incident.reproduced:
+        latent = [dataclasses.replace(f, severity="note") for f in found]
+        found = []
     hidden = [] if found else hidden_faults(incident, provenance)
     if any(scene.is_reported for scene in hidden):
         found = [_of_hidden(scene) for scene in hidden[:_MOST_FINDINGS]]
@@ -64,7 +71,28 @@ def diagnose(incident: Incident) -> tuple[Finding, ...]:
         found = [_of_hidden(scene) for scene in hidden[:_MOST_FINDINGS]]
     if not found:
         found = list(trends(incident))
-    return (*found, *device_notes(incident, found=bool(found)))
+    if not found and incident.reproduced is False and incident.departures is None:
+        found = _unreproduced(incident)
+    return (*found, *latent, *device_notes(incident, found=bool(found)))
+
+
+def _unreproduced(incident: Incident) -> list[Finding]:
+    """Return that the step failed and its replay did not, at what it handed back."""
+    kept = sorted(incident.view.kept(), key=harm_rank)
+    return [
+        Finding(
+            id="N902",
+            severity="error",
+            site=site,
+            step=incident.step,
+            kind="nan",
+            rank=incident.rank,
+            fields={"op": site.op},
+            evidence=_ran(incident),
+            reproduced=False,
+        )
+        for site in kept[:1]
+    ]
 
 
 def _of_hidden(scene: HiddenScene) -> Finding:
@@ -97,6 +125,7 @@ def _of_smothered(scene: Scene) -> Finding:
 def _of_origin(scene: Scene) -> Finding:
     broke = what_broke(scene)
     explanation = why(scene, broke)
+    explained = () if explanation is None else explanation.evidence
     health = scene.provenance.health
     harm = scene.origin.harm
     return Finding(
@@ -115,9 +144,9 @@ def _of_origin(scene: Scene) -> Finding:
             health.is_bad,
         ),
         harm=harm,
-        evidence=(*broke.evidence, *_ran(scene.incident), *explanation.evidence),
-        cause=explanation.cause,
-        help=explanation.help,
+        evidence=(*broke.evidence, *_ran(scene.incident), *explained),
+        cause=None if explanation is None else explanation.cause,
+        help=() if explanation is None else explanation.help,
         reproduced=scene.incident.reproduced,
         masked=scene.provenance.masked,
     )

@@ -42,7 +42,9 @@ class Unguarded:
     id = "N351"
 
     def explain(self, scene: Scene, broke: Match) -> Explanation | None:
-        """Answer always: this rule is asked last."""
+        """Answer for every operator: this rule is asked last."""
+        if broke.id == "N903":
+            return None
         rule, advice = _BY_FINDING.get(broke.id, _DEFAULT)
         if broke.id == "N309" and _was_selected(scene):
             return explain("N352", "op-domain", "likely", advice=("safe_where",))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -301,3 +302,18 @@ def test_a_finding_carries_facts_chain_and_harm() -> None:
 
 def test_a_healthy_step_gives_no_finding() -> None:
     assert diagnose(unary("log", np.log, f32([2, 1]))) == ()
+
+
+def test_a_failure_that_the_replay_does_not_show_is_said_so() -> None:
+    incident = unary("log", np.log, f32([2, 1]))
+    (found,) = diagnose(dataclasses.replace(incident, reproduced=False))
+    assert (found.id, found.cause, found.reproduced) == ("N902", None, False)
+
+
+def test_a_returned_nan_without_operators_has_no_cause() -> None:
+    story = Story()
+    x = story.source("input", f32([1.0]))
+    nan = dataclasses.replace(x, array=f32([np.nan]), shadow=f32([np.nan]))
+    story.keep("loss", nan)
+    found = only(story.incident())
+    assert (found.id, found.cause) == ("N903", None)

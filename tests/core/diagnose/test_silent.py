@@ -149,3 +149,25 @@ def test_an_infinite_scaled_gradient_is_the_search_for_a_scale() -> None:
     story.keep("gradient", story.cast(g, "float16", phase="backward"), "w")
     assert found(story)
     assert found(story, settings={"dynamic_loss_scale": True}) == ()
+
+
+def broken_by_operators() -> Story:
+    """Op by op float16 sqrt(x * x) overflows; a compiler may simplify it away."""
+    story = Story()
+    x = story.source("input", f16([300.0]))
+    square = story.op("mul", np.multiply, x, x)
+    story.keep("output", story.op("sqrt", np.sqrt, square))
+    return story
+
+
+def test_what_breaks_only_operator_by_operator_is_a_note() -> None:
+    story = broken_by_operators()
+    kept = max(story.departures)
+    story.departures[kept] = 0.001  # as the compiled program itself departs
+    (finding,) = found(story)
+    assert (finding.id, finding.severity) == ("N101", "note")
+
+
+def test_an_audit_of_a_program_that_runs_operator_by_operator_is_an_error() -> None:
+    (finding,) = found(broken_by_operators(), reproduced=True)
+    assert (finding.id, finding.severity) == ("N101", "error")
