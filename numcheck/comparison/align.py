@@ -62,8 +62,7 @@ def align(
         names: paths of modules or parameters in the first run → in the second.
     """
     renamed = {canonical(x): canonical(y) for x, y in (names or {}).items()}
-    left = {(p.kind, p.path): p for p in a}
-    right = {(p.kind, p.path): p for p in b}
+    left, right = _best_spelling(a, b)
     pairs: list[Pair] = []
     for key, point in list(left.items()):
         target = (key[0], _mapped(key[1], renamed))
@@ -76,6 +75,29 @@ def align(
     pairs += _by_order(left, right)
     pairs.sort(key=lambda p: p.a.order)
     return Alignment(tuple(pairs), tuple(left.values()), tuple(right.values()))
+
+
+def _best_spelling(
+    a: Sequence[Point], b: Sequence[Point]
+) -> tuple[dict[_Key, Point], dict[_Key, Point]]:
+    """Return the points by name, without a root that only one side spells out.
+
+    Flax puts the class of the outermost module first, PyTorch does not.
+    """
+    spellings = [(left, right) for left in _spellings(a) for right in _spellings(b)]
+    return max(spellings, key=lambda both: len(both[0].keys() & both[1].keys()))
+
+
+def _spellings(points: Sequence[Point]) -> list[dict[_Key, Point]]:
+    plain = {(p.kind, p.path): p for p in points}
+    roots = {p.path[0] for p in points if p.kind == "module"}
+    if len(roots) != 1:
+        return [plain]
+    bare = {
+        (p.kind, p.path[1:] or p.path if p.kind == "module" else p.path): p
+        for p in points
+    }
+    return [plain, bare]
 
 
 def _mapped(

@@ -85,10 +85,14 @@ def _names(
 
 
 def _module_ends(view: StepView) -> frozenset[int]:
-    """Return the last forward operator of each module's call: its output."""
+    """Return the last forward operator of each module: its output.
+
+    Further outputs of that operator (a layer norm's statistics) are not the module's.
+    """
     last: dict[str, int] = {}
     for site in view.trace.sites:
         is_value = site.kind == "operator" and site.phase == "forward"
+        is_value = is_value and site.output == 0
         if is_value and site.scope and view.summary(site) is not None:
             last[site.scope] = site.index
     return frozenset(last.values())

@@ -146,6 +146,18 @@ class Summary:
             return None
         return math.sqrt(max(0.0, self.total_sq / self.finite - mean * mean))
 
+    def filled_from(self, other: Summary) -> Summary:
+        """Return this summary, with what it did not measure taken from `other`.
+
+        Both describe the same array: two looks at one value, not two values.
+        """
+        missing = {
+            field.name: getattr(other, field.name)
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) is None
+        }
+        return dataclasses.replace(self, **missing) if missing else self
+
     def merge(self, other: Summary) -> Summary:
         """Return the summary of both arrays' elements together.
 

@@ -37,7 +37,12 @@ class TraceHistory:
         places = self._places(trace.sites)
         for key, held in trace.summaries.items():
             mine = self._summaries.setdefault(key, {})
-            mine.update({places[i]: summary for i, summary in held.items()})
+            for i, summary in held.items():
+                earlier = mine.get(places[i])
+                # A step may be recorded cheaply as it runs and fully when replayed.
+                mine[places[i]] = (
+                    summary if earlier is None else summary.filled_from(earlier)
+                )
         return places
 
     @property

@@ -57,3 +57,14 @@ def test_an_inserted_operator_moves_no_other() -> None:
     history.add(step_of(0, ["a", "b", "c"]))
     places = history.add(step_of(1, ["a", "x", "b", "c"]))
     assert places == [0, 3, 1, 2]
+
+
+def test_a_cheap_look_and_a_full_one_at_a_step_complete_each_other() -> None:
+    history = TraceHistory()
+    for summary in (Summary(n=3, nan=1, total=2.5), Summary(n=3, amax=2.0)):
+        builder = TraceBuilder(0)
+        builder.add(Site(0, "a", "forward"), summary)
+        history.add(builder.build())
+    trace = history.trace
+    assert trace is not None
+    assert trace.at(0).summary(0) == Summary(n=3, nan=1, total=2.5, amax=2.0)
