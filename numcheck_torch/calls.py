@@ -13,7 +13,7 @@ from numcheck_torch.scope import ModuleStack
 from numcheck_torch.source import user_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from torch import nn
     from torch._ops import OpOverload
@@ -91,15 +91,24 @@ class Surroundings:
     Args:
         modules: names the scopes.
         call_line: see `numcheck_torch.recorder.Recorder`.
+        compiled: see `numcheck_torch.scope.ModuleStack`.
+        stays_compiled: leave compiled parts alone.
 
     Attributes:
         line: while not None, the line of every operator.
     """
 
     def __init__(
-        self, modules: nn.Module | None = None, call_line: SourceLine | None = None
+        self,
+        modules: nn.Module | None = None,
+        call_line: SourceLine | None = None,
+        *,
+        compiled: Container[int] | None = None,
+        stays_compiled: bool = False,
     ) -> None:
-        self.scopes = ModuleStack(modules)
+        self.scopes = ModuleStack(
+            modules, compiled=compiled, stays_compiled=stays_compiled
+        )
         self.line: SourceLine | None = None
         self._call_line = call_line
         self._forward = ForwardIndex()

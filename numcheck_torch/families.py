@@ -60,6 +60,7 @@ _FAMILIES: Final[dict[Family, str]] = {
     "_native_multi_head_attention _transformer_encoder_layer_fwd",
     "normalisation": "native_layer_norm native_group_norm native_batch_norm "
     "_native_batch_norm_legit _native_batch_norm_legit_no_training "
+    "_native_batch_norm_legit_functional _batch_norm_with_update_functional "
     "_batch_norm_with_update _batch_norm_no_update cudnn_batch_norm "
     "_fused_rms_norm rms_norm layer_norm batch_norm instance_norm "
     "batch_norm_stats batch_norm_elemt",

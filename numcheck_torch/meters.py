@@ -14,9 +14,11 @@ import torch
 
 from numcheck.measure.summary import Summary
 from numcheck_torch.dtypes import is_measurable
-from numcheck_torch.statistics import measure, read
+from numcheck_torch.statistics import measure, read, to_host
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numcheck_torch.statistics import Measurement
 
 __all__ = ["ExtremesMeter", "FullMeter", "Meter", "extremes"]
@@ -31,17 +33,51 @@ class Meter(Protocol):
         """Measure the value of a site."""
         ...
 
+    def adopt(self, sites: Sequence[tuple[int, int]], rows: torch.Tensor) -> None:
+        """Take over extremes that somebody else measured on the device."""
+        ...
+
     def read(self) -> dict[int, Summary]:
         """Return what was measured, by site, and forget it."""
         ...
 
 
-class FullMeter:
+class _Adopted:
+    """Extremes that somebody else measured, still on their devices."""
+
+    def __init__(self) -> None:
+        self._sites: list[list[tuple[int, int]]] = []
+        self._rows: list[torch.Tensor] = []
+
+    def adopt(self, sites: Sequence[tuple[int, int]], rows: torch.Tensor) -> None:
+        """Take over measured values.
+
+        Args:
+            sites: (site, number of elements) for each row.
+            rows: smallest and largest, of shape (sites, 2), float32 or float64.
+        """
+        self._sites.append(list(sites))
+        # Memory of a replayed CUDA graph is written again by the next run.
+        self._rows.append(rows if rows.device.type == "cpu" else rows.clone())
+
+    def read_adopted(self) -> dict[int, Summary]:
+        """Return what was taken over, by site, and forget it."""
+        found: dict[int, Summary] = {}
+        for sites, rows in zip(self._sites, to_host(self._rows), strict=True):
+            values: list[tuple[float, float]] = rows.tolist()
+            for (site, n), (low, high) in zip(sites, values, strict=True):
+                found[site] = Summary(n=n, low=low, high=high, amax=_amax(low, high))
+        self._sites, self._rows = [], []
+        return found
+
+
+class FullMeter(_Adopted):
     """Counts, extremes and sums of every value; for replays and audits."""
 
     def __init__(self, *, exponents: bool = False) -> None:
+        super().__init__()
         self._exponents = exponents
-        self._sites: list[int] = []
+        self._measured: list[int] = []
         self._pending: list[Measurement] = []
         self._known: dict[int, Summary] = {}
 
@@ -51,24 +87,25 @@ class FullMeter:
         if measurement is None:
             self._known[site] = _unmeasured(tensor)
             return
-        self._sites.append(site)
+        self._measured.append(site)
         self._pending.append(measurement)
 
     def read(self) -> dict[int, Summary]:
         """Return what was measured, by site, and forget it."""
-        found = dict(zip(self._sites, read(self._pending), strict=True))
+        found = dict(zip(self._measured, read(self._pending), strict=True))
         found.update(self._known)
-        self._sites, self._pending, self._known = [], [], {}
-        return found
+        self._measured, self._pending, self._known = [], [], {}
+        return found | self.read_adopted()
 
 
-class ExtremesMeter:
+class ExtremesMeter(_Adopted):
     """Smallest and largest of every floating-point value; for every step.
 
     NaN wins over both, as in PyTorch's reductions, so NaN and Inf are always seen.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._tables: dict[tuple[torch.dtype, torch.device], _Table] = {}
         self._known: dict[int, Summary] = {}
 
@@ -93,7 +130,7 @@ class ExtremesMeter:
         found, self._known = self._known, {}
         for table in self._tables.values():
             found.update(table.read())
-        return found
+        return found | self.read_adopted()
 
 
 class _Table:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numcheck.record.site import Effect, Family
 
-__all__ = ["Operator", "describe"]
+__all__ = ["NonFiniteLiteral", "Operator", "describe"]
 
 NonFiniteLiteral = Literal["nan", "+inf", "-inf"]
 

@@ -16,10 +16,12 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from numcheck.errors import ArgumentError
 from numcheck_torch.calls import Call, Surroundings, outputs_of
+from numcheck_torch.graph_runs import GraphRuns
 from numcheck_torch.meters import ExtremesMeter, FullMeter
 from numcheck_torch.npu import lens
 from numcheck_torch.operators import describe
 from numcheck_torch.rehearsal import Rehearsal
+from numcheck_torch.scope import plain_path
 from numcheck_torch.shadow import Shadow
 from numcheck_torch.site_log import SiteLog
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from numcheck.record.site import Phase, Role, SourceLine
     from numcheck.record.trace import TraceBuilder
+    from numcheck_torch.compile.observer import Observer
 
 __all__ = ["Recorder", "local"]
 
@@ -49,6 +52,10 @@ class Recorder:
         exponents: with ``full``, also count values by binade.
         shadow: wider format of a twin that runs in step with the program, see
             `numcheck_torch.shadow`; None for none.
+        compiled: observer of the program's compiled parts, see
+            `numcheck_torch.compile`; they stay compiled and are recorded by what
+            their graphs return. Without one, a full recording runs them operator by
+            operator, and one of extremes leaves them as they are, unrecorded.
         call_line: the user's line that stands for operators which numcheck itself
             calls for again, when no line of the user's own is below it.
 
@@ -80,6 +87,7 @@ class Recorder:
         measure: Literal["full", "extremes"] = "full",
         exponents: bool = False,
         shadow: Literal["float32", "float64"] | None = None,
+        compiled: Observer | None = None,
         call_line: SourceLine | None = None,
     ) -> None:
         if measure not in ("full", "extremes"):
@@ -99,14 +107,22 @@ class Recorder:
             None if self._shadow is None else self._shadow.note,
             extremes_only=measure == "extremes" and shadow is None,
         )
-        self._around = Surroundings(modules, call_line)
+        stays_compiled = compiled is not None or measure == "extremes"
+        self._around = Surroundings(
+            modules,
+            call_line,
+            compiled=None if compiled is None else compiled.modules,
+            stays_compiled=stays_compiled,
+        )
         self._lens = lens() if measure == "full" else None
-        self._mode = _Mode(self._record)
+        self._mode = (_LiveMode if stays_compiled else _Mode)(self._record)
+        self._compiled = compiled
         # A twin has to see every operator; so have full measurements.
         is_rehearsed = measure == "extremes" and shadow is None
         self._rehearsal = (
             Rehearsal(self._log, self._meter, self._around) if is_rehearsed else None
         )
+        self._graphs = GraphRuns(self._log, self._meter, self._attempt, self._mark)
         self._modules = modules
         self._expect_state()
 
@@ -126,10 +142,14 @@ class Recorder:
         """Start recording."""
         self._around.scopes.__enter__()
         self._mode.__enter__()  # type: ignore[no-untyped-call]
+        if self._compiled is not None:
+            self._compiled.listener = self._graphs
         return self
 
     def __exit__(self, *exception: object) -> None:
         """Stop recording; what was recorded stays until `finish`."""
+        if self._compiled is not None:
+            self._compiled.listener = None
         self._mode.__exit__(*exception)  # type: ignore[no-untyped-call]
         self._around.scopes.__exit__(*exception)
 
@@ -214,7 +234,8 @@ class Recorder:
     ) -> Any:
         """Run an operator and record it."""
         operator = describe(overload)
-        if operator.is_silent or self.failure is not None:
+        is_passed = operator.is_silent or self._graphs.is_paused
+        if is_passed or self.failure is not None:
             return overload(*args, **kwargs)
         call = Call(overload, operator, args, kwargs)
         if not self._attempt(self._before, call):
@@ -222,6 +243,10 @@ class Recorder:
         result = overload(*args, **kwargs)
         self._attempt(self._after, call, result)
         return result
+
+    def _mark(self, table: object) -> None:
+        if self._rehearsal is not None:
+            self._rehearsal.mark(table)
 
     def _attempt(self, part: Callable[..., None], *arguments: Any) -> bool:
         """Run a part of the recorder; its failure must not become the program's."""
@@ -300,9 +325,9 @@ class Recorder:
         if self._modules is None:
             return
         for name, parameter in self._modules.named_parameters():
-            self.expect(parameter, f"parameter:{name}", "parameter")
+            self.expect(parameter, f"parameter:{plain_path(name)}", "parameter")
         for name, buffer in self._modules.named_buffers():
-            self.expect(buffer, f"buffer:{name}", "buffer")
+            self.expect(buffer, f"buffer:{plain_path(name)}", "buffer")
 
 
 class _Mode(TorchDispatchMode):
@@ -322,6 +347,14 @@ class _Mode(TorchDispatchMode):
         if any(t not in _PLAIN for t in types):
             return NotImplemented
         return self._record(func, args, kwargs or {})
+
+
+class _LiveMode(_Mode):
+    """Lets compiled code run compiled; other modes make it run operator by operator."""
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
 
 
 def _has_modes() -> bool:

@@ -40,7 +40,7 @@ class Rehearsal:
 
     def begin(self, call: Call) -> Entry | None:
         """Return the last step's entry for a call about to run, its reads measured."""
-        entry = self._script.next(call.overload, self._around.scopes.top)
+        entry = self._next(call.overload)
         if entry is None:
             return None
         # What a call writes to is gone once it ran; the rest can be held against the
@@ -96,7 +96,7 @@ class Rehearsal:
 
     def repeat(self, what: tuple[str, str], tensor: torch.Tensor) -> int | None:
         """Take a source or kept value over; None when it is to be added anew."""
-        entry = self._script.next(what, self._around.scopes.top)
+        entry = self._next(what)
         if entry is None:
             return None
         self._take_reads(entry, [tensor])
@@ -120,6 +120,15 @@ class Rehearsal:
         reads = {first: 0} if site > first else {}
         self._append(what, first, [(site, tensor, is_source)], reads)
 
+    def mark(self, what: object) -> None:
+        """Note something that adds its own sites; another one ends the likeness."""
+        if self._next(what) is not None:
+            self._script.advance()
+        else:
+            first = len(self._log.builder.sites)
+            scope = self._around.scopes.top
+            self._script.append(Entry(what, scope, first, (), (), ()))
+
     def _append(
         self,
         what: Any,
@@ -131,7 +140,11 @@ class Rehearsal:
         sites = tuple(self._log.builder.sites[first:])
         pairs = tuple((position, site) for site, position in reads.items())
         scope = self._around.scopes.top
-        self._script.append(Entry(what, scope, sites, pairs, slots))
+        self._script.append(Entry(what, scope, first, sites, pairs, slots))
+
+    def _next(self, what: Any) -> Entry | None:
+        first = len(self._log.builder.sites)
+        return self._script.next(what, self._around.scopes.top, first)
 
     def _take_reads(self, entry: Entry, tensors: Sequence[torch.Tensor]) -> None:
         for position, site in entry.reads:

@@ -14,10 +14,12 @@ from torch.nn.modules.module import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
     from torch import nn
     from torch.utils.hooks import RemovableHandle
 
-__all__ = ["ModuleStack"]
+__all__ = ["ModuleStack", "is_compiled", "plain_path"]
 
 Scope = tuple[str, str]
 
@@ -25,15 +27,31 @@ Scope = tuple[str, str]
 class ModuleStack:
     """The modules whose `forward` is running, while entered as a context manager.
 
+    Where a part is compiled, hooks go to the modules themselves: global ones would be
+    compiled into it, and PyTorch warns of them.
+
     Args:
         root: its submodules' dotted paths are the scopes. A module outside it (a loss
             made on the fly) keeps the scope of the module that calls it, under its
             own class name.
+        compiled: ids of the modules that run inside compiled code, where known.
+        stays_compiled: leave the compiled parts of it alone.
     """
 
-    def __init__(self, root: nn.Module | None = None) -> None:
+    def __init__(
+        self,
+        root: nn.Module | None = None,
+        *,
+        compiled: Container[int] | None = None,
+        stays_compiled: bool = False,
+    ) -> None:
+        self._compiled = compiled
+        self._root = root
+        self._stays_compiled = stays_compiled
         self._names = (
-            {} if root is None else {id(m): n for n, m in root.named_modules()}
+            {}
+            if root is None
+            else {id(m): plain_path(n) for n, m in root.named_modules()}
         )
         self._stack: list[Scope] = [("", "")]
         self._handles: list[RemovableHandle] = []
@@ -54,10 +72,20 @@ class ModuleStack:
 
     def __enter__(self) -> Self:
         """Start following the modules."""
-        self._handles = [
-            register_module_forward_pre_hook(self._enter),
-            register_module_forward_hook(self._leave, always_call=True),
-        ]
+        has_compiled = self._compiled is not None or (
+            self._root is not None and is_compiled(self._root)
+        )
+        if not has_compiled:
+            self._handles = [
+                register_module_forward_pre_hook(self._enter),
+                register_module_forward_hook(self._leave, always_call=True),
+            ]
+            return self
+        for module in self._running_eagerly(self._root):
+            self._handles.append(module.register_forward_pre_hook(self._enter))
+            self._handles.append(
+                module.register_forward_hook(self._leave, always_call=True)
+            )
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -73,3 +101,45 @@ class ModuleStack:
 
     def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
         self.pop()
+
+    def _running_eagerly(self, module: nn.Module | None) -> Iterator[nn.Module]:
+        """Yield the modules whose calls Python sees, wrappers left out."""
+        if module is None:
+            return
+        is_inside = self._compiled is not None and id(module) in self._compiled
+        if is_inside or (self._stays_compiled and _is_compiled(module)):
+            return
+        if not _is_wrapper(module):
+            yield module
+        for child in module.children():
+            yield from self._running_eagerly(child)
+
+
+def plain_path(path: str) -> str:
+    """Return a path as the module that was compiled has it.
+
+    Example:
+        >>> plain_path("_orig_mod.layers.0")
+        'layers.0'
+    """
+    return ".".join(part for part in path.split(".") if part != "_orig_mod")
+
+
+def is_compiled(module: nn.Module) -> bool:
+    """Whether a module, or a part of it, runs compiled.
+
+    Example:
+        >>> import torch
+        >>> is_compiled(torch.nn.Sequential(torch.compile(torch.nn.ReLU())))
+        True
+    """
+    return any(map(_is_compiled, module.modules()))
+
+
+def _is_compiled(module: nn.Module) -> bool:
+    return _is_wrapper(module) or module._compiled_call_impl is not None
+
+
+def _is_wrapper(module: nn.Module) -> bool:
+    """Whether it is what `torch.compile` returned; known without loading Dynamo."""
+    return "_orig_mod" in module._modules and hasattr(module, "dynamo_ctx")

@@ -43,6 +43,7 @@ class Entry:
     Attributes:
         what: the operator's overload; for a source or kept value its kind and name.
         scope: module it ran in.
+        first: number of sites before it.
         sites: all sites it added.
         reads: operands that were first seen here: (position, site).
         slots: its outputs.
@@ -50,6 +51,7 @@ class Entry:
 
     what: Any
     scope: tuple[str, str]
+    first: int
     sites: tuple[Site, ...]
     reads: tuple[tuple[int, int], ...]
     slots: tuple[Slot, ...]
@@ -73,12 +75,18 @@ class Script:
         self.cut()
         self._at = 0
 
-    def next(self, what: Any, scope: tuple[str, str]) -> Entry | None:
-        """Return what this call was in the last step; None when it was another."""
+    def next(self, what: Any, scope: tuple[str, str], first: int) -> Entry | None:
+        """Return what this call was in the last step; None when it was another.
+
+        Args:
+            what: see `Entry`.
+            scope: module it runs in.
+            first: number of sites there are.
+        """
         if self._at == len(self._entries):
             return None
         entry = self._entries[self._at]
-        if entry.what == what and entry.scope == scope:
+        if entry.what == what and entry.scope == scope and entry.first == first:
             return entry
         self.cut()
         return None

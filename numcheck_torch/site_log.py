@@ -11,7 +11,7 @@ from numcheck_torch.dataflow import Memory, Stale
 from numcheck_torch.dtypes import format_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     import torch
 
@@ -134,6 +134,21 @@ class SiteLog:
         """Return values by site, given also to the sites of the same elements."""
         copies = {i: values[s] for i, s in self._same.items() if s in values}
         return values | copies
+
+    def extend(self, sites: Sequence[Site], same: Mapping[int, int]) -> None:
+        """Add sites that are complete.
+
+        Args:
+            sites: their indices follow those there are.
+            same: sites among them that hold exactly the elements of another.
+        """
+        self.builder.sites.extend(sites)
+        for site in sites:
+            before = same.get(site.index)
+            if before is None:
+                self._same.pop(site.index, None)
+            else:
+                self._same[site.index] = self._same.get(before, before)
 
     def restart(self, builder: TraceBuilder) -> None:
         """Go on with the next step, of which nothing is known yet."""

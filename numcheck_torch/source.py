@@ -24,7 +24,7 @@ from numcheck_torch.autograd_nodes import is_engine
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-__all__ = ["user_line"]
+__all__ = ["is_users", "user_line"]
 
 _PACKAGES: Final = tuple(
     os.path.join(path, "")  # noqa: PTH118 - a prefix with its separator, for startswith
@@ -70,6 +70,16 @@ def user_line(
             return _line(code, frame.f_lineno)
         frame = frame.f_back
     return fallback
+
+
+def is_users(filename: str) -> bool:
+    """Whether a file is of the user's program or a library of theirs.
+
+    Example:
+        >>> is_users(torch.__file__), is_users("train.py")
+        (False, True)
+    """
+    return not _is_framework(filename)
 
 
 @functools.cache

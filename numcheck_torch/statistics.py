@@ -2,7 +2,7 @@
 """A tensor's `Summary`, measured on the tensor's own device.
 
 `measure` launches the reductions and returns their results still on the device, so
-that any number of tensors costs one transfer; `unpack` reads such a row on the host.
+that any number of tensors costs one transfer; `read` turns them into summaries.
 `summarize` is both for one tensor.
 
 Every value is widened to float32 first (float64 stays), which is exact for every
@@ -23,7 +23,7 @@ from numcheck_torch.dtypes import is_measurable, smallest_normal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Measurement", "measure", "read", "summarize", "unpack"]
+__all__ = ["Measurement", "measure", "read", "summarize", "to_host"]
 
 WITHOUT_FLOAT64: Final = frozenset({"npu", "mps"})
 # Elements handled at once; bounds the temporaries of one measurement to a few times
@@ -90,18 +90,16 @@ def measure(tensor: torch.Tensor, *, exponents: bool = False) -> Measurement | N
 
 def read(measurements: Sequence[Measurement]) -> list[Summary]:
     """Return the summaries, with one transfer for each kind of row and device."""
-    counts = _to_host([m.counts for m in measurements])
-    values = _to_host([m.values for m in measurements])
-    bins = iter(
-        _to_host([m.exponents for m in measurements if m.exponents is not None])
-    )
+    counts = to_host([m.counts for m in measurements])
+    values = to_host([m.values for m in measurements])
+    bins = iter(to_host([m.exponents for m in measurements if m.exponents is not None]))
     return [
-        unpack(m, c, v, None if m.exponents is None else next(bins))
+        _unpack(m, c, v, None if m.exponents is None else next(bins))
         for m, c, v in zip(measurements, counts, values, strict=True)
     ]
 
 
-def unpack(
+def _unpack(
     measurement: Measurement,
     counts: torch.Tensor,
     values: torch.Tensor,
@@ -191,7 +189,7 @@ def _binades(bins: torch.Tensor) -> dict[int, int]:
     return {int(i) - _FLOAT64_BIAS: int(bins[i]) for i in used}
 
 
-def _to_host(rows: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def to_host(rows: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Return the rows on the host, with one transfer for each device and dtype."""
     groups: dict[tuple[torch.device, torch.dtype, int], list[int]] = {}
     for i, row in enumerate(rows):

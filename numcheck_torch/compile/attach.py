@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds what is compiled in a module, and observes it for a while.
+
+A compiled module, or part of one, is compiled a second time with its own backend
+wrapped. The user's compiled code stays in its cache and is found again afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._dynamo.eval_frame import (
+    OptimizedModule,
+    _TorchDynamoContext,
+    innermost_backend,
+)
+
+from numcheck_torch.compile.backend import observed_backend
+from numcheck_torch.compile.observer import Observer
+from numcheck_torch.scope import plain_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import nn
+
+__all__ = ["observed"]
+
+
+@contextlib.contextmanager
+def observed(module: nn.Module) -> Iterator[Observer]:
+    """Observe the compiled parts of a module inside the block.
+
+    Args:
+        module: a module that `torch.compile` returned, one on which ``compile()`` was
+            called, or one with such parts.
+
+    Example:
+        >>> net = torch.compile(torch.nn.ReLU(), backend="aot_eager")
+        >>> with observed(net) as observer:
+        ...     y = net(torch.ones(2))
+        >>> observer.graphs
+        1
+    """
+    observer = Observer()
+    with contextlib.ExitStack() as stack:
+        for path, part in module.named_modules():
+            if isinstance(part, OptimizedModule):
+                stack.enter_context(_observed_wrapper(part, observer, plain_path(path)))
+            elif part._compiled_call_impl is not None:
+                stack.enter_context(
+                    _observed_in_place(part, observer, plain_path(path))
+                )
+        yield observer
+
+
+@contextlib.contextmanager
+def _observed_wrapper(
+    module: OptimizedModule, observer: Observer, prefix: str
+) -> Iterator[None]:
+    context = module.dynamo_ctx
+    again = _again(context, observer, prefix, type(module._orig_mod))
+    if again is None:
+        yield
+        return
+    forward = module.forward
+    observer.modules.update(map(id, module.modules()))
+    try:
+        module.dynamo_ctx = again
+        module._initialize()
+        yield
+    finally:
+        module.dynamo_ctx = context
+        module.forward = forward
+
+
+@contextlib.contextmanager
+def _observed_in_place(
+    module: nn.Module, observer: Observer, prefix: str
+) -> Iterator[None]:
+    compiled = module._compiled_call_impl
+    context = _context_of(compiled)
+    again = None if context is None else _again(context, observer, prefix, type(module))
+    if again is None:
+        observer.note(f"the compiled module {prefix or 'itself'} cannot be observed")
+        yield
+        return
+    observer.modules.update(map(id, module.modules()))
+    try:
+        module._compiled_call_impl = again(module._call_impl)
+        yield
+    finally:
+        module._compiled_call_impl = compiled
+
+
+def _again(context: Any, observer: Observer, prefix: str, kind: type[nn.Module]) -> Any:
+    """Return what compiles as a context of Dynamo's does, observed."""
+    callback = getattr(context, "callback", None)
+    if not callable(callback):
+        observer.note("a module is compiled in a way that cannot be observed")
+        return None
+    backend = innermost_backend(callback)
+    options = getattr(backend, "config", {})
+    if isinstance(options, dict) and options.get("triton.cudagraphs"):
+        observer.note("CUDA graphs: extremes are copied out after each run")
+    return torch._dynamo.optimize(
+        observed_backend(backend, observer, prefix, kind.__name__),
+        nopython=bool(getattr(context, "fullgraph", False)),
+        dynamic=getattr(context, "_dynamic", None),
+    )
+
+
+def _context_of(compiled: Any) -> Any:
+    """Return the context of Dynamo's that a compiled function closes over."""
+    for cell in getattr(compiled, "__closure__", None) or ():
+        if isinstance(cell.cell_contents, _TorchDynamoContext):
+            return cell.cell_contents
+    return None

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators of a compiler's graph as sites that are yet to run."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.fx.experimental.symbolic_shapes import (
+    free_unbacked_symbols,
+    statically_known_true,
+)
+
+from numcheck_torch.compile.sizes import Sizes, expression_of
+from numcheck_torch.dtypes import format_name
+from numcheck_torch.families import classify
+from numcheck_torch.operators import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numcheck.record.site import Effect, Family, Phase, Site
+    from numcheck_torch.compile.place import JointGraph
+    from numcheck_torch.operators import NonFiniteLiteral
+
+__all__ = ["GraphTable", "Reference", "Row", "tabulate"]
+
+Reference = tuple[str, int]
+"""A value of a graph: ("input", position) or ("row", number)."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One tensor made inside a graph.
+
+    Attributes:
+        site: what the recorder will add, its parents still open.
+        node: the graph's node.
+        parents: operands in order.
+        same: the operand it has all elements of, where it only moves them.
+        is_measured: whether its extremes are among the graph's extra outputs.
+        written: position of the graph's input it overwrites.
+    """
+
+    site: Site
+    node: torch.fx.Node
+    parents: tuple[Reference, ...]
+    same: Reference | None
+    is_measured: bool
+    written: int | None
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class GraphTable:
+    """A graph of a compiled program.
+
+    Attributes:
+        phase: forward or backward.
+        rows: its tensors in execution order.
+        outputs: what it returns; None for what is no row and no input.
+        sizes: their shapes, run by run.
+        unmeasured: number of tensors whose size is only known from data.
+    """
+
+    phase: Phase
+    rows: list[Row]
+    outputs: list[Reference | None]
+    sizes: Sizes
+    unmeasured: int
+
+    @property
+    def measured(self) -> Iterator[tuple[int, Row]]:
+        """The rows whose extremes the graph returns, with their numbers."""
+        return ((i, row) for i, row in enumerate(self.rows) if row.is_measured)
+
+
+def tabulate(
+    module: torch.fx.GraphModule, phase: Phase, joint: JointGraph
+) -> GraphTable:
+    """Return the table of a graph as a backend gets it.
+
+    Args:
+        module: functional graph of ATen operators with fake values.
+        phase: forward or backward.
+        joint: what the forward and the backward graph have in common.
+    """
+    references: dict[torch.fx.Node, Reference] = {}
+    rows: list[Row] = []
+    outputs: list[Reference | None] = []
+    arguments: list[tuple[int, Any]] = []
+    inputs = 0
+    for node in module.graph.nodes:
+        if node.op == "placeholder":
+            references[node] = ("input", inputs)
+            if isinstance(_value(node), torch.SymInt):
+                arguments.append((inputs, expression_of(_value(node))))
+            inputs += 1
+        elif node.op == "call_function" and isinstance(_value(node), torch.Tensor):
+            place = joint.place(_maker(node)[0], phase)
+            references[node] = ("row", len(rows))
+            rows.append(_row(node, place, references))
+        elif node.op == "output":
+            outputs = [
+                references.get(n) if isinstance(n, torch.fx.Node) else None
+                for n in node.args[0]
+            ]
+    sized = [_shape(_value(row.node)) for row in rows]
+    return GraphTable(
+        phase=phase,
+        rows=rows,
+        outputs=outputs,
+        sizes=Sizes(arguments, [shape or () for shape in sized]),
+        unmeasured=sized.count(None),
+    )
+
+
+def _row(
+    node: torch.fx.Node, place: Site, references: Mapping[torch.fx.Node, Reference]
+) -> Row:
+    value = _value(node)
+    maker, output = _maker(node)
+    family, effect = _kind(maker)
+    parents = tuple(references[n] for n in _operands(maker) if n in references)
+    if effect == "move" and _is_cast(maker, value):
+        effect = "cast"
+    site = dataclasses.replace(
+        place,
+        op=str(maker.target),
+        output=output,
+        dtype=format_name(value.dtype),
+        effect=effect,
+        family="cast" if effect == "cast" else family,
+        literals=_literals(maker),
+        detail=(*_scalars(maker), *place.detail),
+    )
+    same = parents[0] if effect == "move" and _is_whole(maker, value) else None
+    return Row(
+        site=site,
+        node=node,
+        parents=parents,
+        same=same,
+        is_measured=same is None and _is_readable(value, site),
+        written=_written(maker, references),
+    )
+
+
+def _value(node: torch.fx.Node) -> Any:
+    return node.meta.get("val")
+
+
+def _maker(node: torch.fx.Node) -> tuple[torch.fx.Node, int]:
+    """Return the operator's node and which of its outputs a node stands for."""
+    if node.target is operator.getitem:
+        source, index = node.args[0], node.args[1]
+        if isinstance(source, torch.fx.Node) and isinstance(index, int):
+            return source, index
+    return node, 0
+
+
+def _kind(node: torch.fx.Node) -> tuple[Family, Effect]:
+    if isinstance(node.target, torch._ops.OpOverload):
+        known = describe(node.target)
+        return known.family, known.effect
+    return classify("", getattr(node.target, "__name__", ""))
+
+
+def _operands(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """Return the nodes whose values play a part, in order, repeats included."""
+    target = node.target
+    found: list[torch.fx.Node] = []
+    if isinstance(target, torch._ops.OpOverload):
+        known = describe(target)
+        for name, value in known.operands(node.args, node.kwargs):
+            if name not in known.discarded:
+                torch.fx.map_arg(value, found.append)
+    else:
+        torch.fx.map_arg((node.args, node.kwargs), found.append)
+    return found
+
+
+def _scalars(node: torch.fx.Node) -> tuple[tuple[str, str | float], ...]:
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return ()
+    return describe(target).scalars(node.args, node.kwargs)
+
+
+def _literals(node: torch.fx.Node) -> tuple[NonFiniteLiteral, ...]:
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return ()
+    return describe(target).literals(node.args, node.kwargs)
+
+
+def _is_cast(node: torch.fx.Node, value: torch.Tensor) -> bool:
+    """Whether a move changes the dtype of its one operand."""
+    sources = _operands(node)
+    before = _value(sources[0]) if len(sources) == 1 else None
+    return isinstance(before, torch.Tensor) and before.dtype != value.dtype
+
+
+def _is_whole(node: torch.fx.Node, value: torch.Tensor) -> bool:
+    """Whether a move keeps all elements of its one operand."""
+    sources = _operands(node)
+    before = _value(sources[0]) if len(sources) == 1 else None
+    if not isinstance(before, torch.Tensor) or _shape(value) is None:
+        return False
+    return bool(statically_known_true(before.numel() == value.numel()))
+
+
+def _shape(value: torch.Tensor) -> tuple[Any, ...] | None:
+    """Return sizes as numbers and expressions; None when only data decide them."""
+    if free_unbacked_symbols(value):
+        return None
+    return tuple(expression_of(size) for size in value.shape)
+
+
+def _is_readable(value: torch.Tensor, site: Site) -> bool:
+    shape = _shape(value)
+    if shape is None or 0 in shape or value.is_sparse:
+        return False
+    # An asynchronous collective's output must not be read before its wait.
+    is_unfinished = site.family == "collective" and "wait_tensor" not in site.op
+    is_written = site.effect != "uninitialised" and not is_unfinished
+    return value.dtype.is_floating_point and is_written
+
+
+def _written(
+    node: torch.fx.Node, references: Mapping[torch.fx.Node, Reference]
+) -> int | None:
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return None
+    for position, _ in describe(target).written:
+        written = node.args[position] if position < len(node.args) else None
+        if isinstance(written, torch.fx.Node):
+            kind, number = references.get(written, ("row", 0))
+            if kind == "input":
+                return number
+    return None
