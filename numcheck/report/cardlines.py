@@ -14,7 +14,6 @@ from numcheck.report.figures import (
     count_text,
     headroom_bits,
 )
-from numcheck.report.naming import location
 from numcheck.report.printable import printable, shortened
 from numcheck.report.prose import Prose
 from numcheck.report.styled import GLUE, columns, hanging, joined
@@ -70,7 +69,7 @@ def _place(prose: Prose, width: int) -> Iterator[Text]:
         yield from hanging(joined(("  --> ", BAR)), "      ", body, width)
         yield from labelled(prose.label("note"), "bold", Text(prose.mark()), width)
         return
-    place = printable(location(source))
+    place = prose.place()
     gap = "   " if cell_len(place) + cell_len(aside) + 9 <= width else "\n"
     body = joined(place, (gap + aside, "dim"))
     yield from hanging(joined(("  --> ", BAR)), "      ", body, width)

@@ -62,6 +62,6 @@ def source_path(file: str) -> str:
 
 
 def location(source: SourceLine) -> str:
-    """Return ``file:line`` and the function, as editors and people read it."""
+    """Return ``file:line``, as editors read it, and the function in any language."""
     place = f"{source_path(source.file)}:{source.line}"
-    return f"{place} in {source.function}" if source.function else place
+    return f"{place} {source.function}" if source.function else place

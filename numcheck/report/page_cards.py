@@ -58,7 +58,7 @@ def page_card(finding: Finding, places: Places, ranks: int = 1) -> dict[str, Any
         "title": say(Prose.title),
         "mark": say(Prose.mark),
         "where": printable(finding.site.name),
-        "place": printable(location(source)) if source else "",
+        "place": say(Prose.place) if source else None,
         "line": source.line if source else 0,
         "text": printable(source.text) if source else "",
         "aside": say(Prose.aside),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from numcheck.report.chain import chain_links, is_origin
 from numcheck.report.figures import bits_text, headroom_bits
 from numcheck.report.messages import has_text, language, text
-from numcheck.report.naming import chain_name, held
+from numcheck.report.naming import chain_name, held, source_path
 from numcheck.report.printable import printable
 
 if TYPE_CHECKING:
@@ -73,6 +73,16 @@ class Prose:
         """Return the module path, else the operator."""
         site = self.finding.site
         return printable(site.scope or site.op)
+
+    def place(self) -> str:
+        """Return the user's line and function; empty where it is not known."""
+        source = self.finding.site.source
+        if source is None:
+            return ""
+        place = f"{source_path(source.file)}:{source.line}"
+        if not source.function:
+            return printable(place)
+        return self.say("report.location", place=place, function=source.function)
 
     def aside(self) -> str:
         """Return module, operator, loop iteration and rank, in brackets."""

@@ -128,9 +128,12 @@ def test_chinese_page_says_nothing_in_english_but_names(
     browser: Any, tmp_path: Path
 ) -> None:
     opened = Reader(browser, tmp_path / "zh.html", rendered(content(), "zh"))
-    words = set(opened.shown("main").replace("\n", " ").split())
-    assert {"the", "of", "steps", "finding", "headroom", "not"} & words == {"the"}
-    assert "the step ran on the CPU" in opened.shown("main")  # an adapter's own words
+    shown = opened.shown("main")
+    for own in ("the step ran on the CPU", "step not audited"):  # an adapter's words
+        assert own in shown
+        shown = shown.replace(own, "")
+    english = {"the", "of", "steps", "finding", "headroom", "not", "step", "in"}
+    assert english.isdisjoint(shown.split())
     opened.context.close()
 
 
