@@ -50,6 +50,7 @@ def test_constants_written_in_the_program_are_told_apart() -> None:
 
     builder, _ = recorded(f, X)
     fills = [s for s in builder.sites if "-inf" in s.literals]
+    assert fills
     assert {s.effect for s in fills} <= {"cast", "fill"}
     assert not any(s.parents for s in fills)
     assert ("operand1", 0.5) in only(builder, "add").detail
