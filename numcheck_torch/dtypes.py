@@ -8,10 +8,20 @@ from typing import Final
 
 import torch
 
-__all__ = ["LOW_PRECISION", "format_name", "is_measurable", "smallest_normal"]
+__all__ = [
+    "LOW_PRECISION",
+    "MONOTONE",
+    "format_name",
+    "is_measurable",
+    "smallest_normal",
+]
 
 LOW_PRECISION: Final = frozenset({torch.float16, torch.bfloat16})
 """Floating-point formats narrower than float32 that programs compute in."""
+
+MONOTONE: Final = frozenset({"float16", "bfloat16", "float32", "float64"})
+"""Formats between which a cast keeps order: the extremes of the cast values are the
+cast extremes. What narrower formats make of values beyond their range differs."""
 
 _COMPLEX_PARTS: Final = {
     torch.complex32: "float16",

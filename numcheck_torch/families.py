@@ -87,7 +87,7 @@ _FAMILIES: Final[dict[Family, str]] = {
     "compare": "eq ne lt le gt ge isnan isinf isfinite isposinf isneginf logical_and "
     "logical_or logical_not logical_xor equal allclose any all bitwise_and bitwise_or "
     "bitwise_not bitwise_xor is_nonzero signbit nonzero",
-    "cast": "_to_copy to _cast_Float _cast_Half _cast_Double",
+    "cast": "_to_copy to _cast_Float _cast_Half _cast_Double convert_element_type",
     "fill": "full full_like new_full zeros zeros_like new_zeros ones ones_like "
     "new_ones zero fill scalar_tensor arange linspace logspace eye lift_fresh_copy "
     "_efficientzerotensor tril_indices triu_indices",

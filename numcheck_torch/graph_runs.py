@@ -33,7 +33,7 @@ class _Started:
 class _Placed:
     key: tuple[Any, ...]
     sites: list[Site]
-    same: dict[int, int]
+    following: set[int]
 
 
 class GraphRuns:
@@ -133,12 +133,12 @@ class GraphRuns:
         placed = self._placed.get(table)
         if placed is None or placed.key != key:
             placed = self._placed[table] = _Placed(key, *self._place(table, started))
-        self._log.extend(placed.sites, placed.same)
+        self._log.extend(placed.sites, placed.following)
         return list(range(first, first + len(table.rows)))
 
     def _place(
         self, table: GraphTable, started: _Started
-    ) -> tuple[list[Site], dict[int, int]]:
+    ) -> tuple[list[Site], set[int]]:
         first = len(self._log.builder.sites)
 
         def site_of(reference: Reference) -> int | None:
@@ -146,7 +146,7 @@ class GraphRuns:
             return started.inputs[number] if kind == "input" else first + number
 
         sites: list[Site] = []
-        same: dict[int, int] = {}
+        following: set[int] = set()
         for row, shape in zip(table.rows, started.shapes, strict=True):
             index = first + len(sites)
             parents = tuple(p for p in map(site_of, row.parents) if p is not None)
@@ -156,7 +156,6 @@ class GraphRuns:
                     row.site, index=index, parents=parents, shape=shape, phase=phase
                 )
             )
-            before = None if row.same is None else site_of(row.same)
-            if before is not None:
-                same[index] = before
-        return sites, same
+            if row.follows:
+                following.add(index)
+        return sites, following

@@ -6,14 +6,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+import torch
+
+from numcheck.measure.summary import Summary
 from numcheck.record.site import Site
 from numcheck_torch.dataflow import Memory, Stale
-from numcheck_torch.dtypes import format_name
+from numcheck_torch.dtypes import MONOTONE, format_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import torch
+    from collections.abc import Callable, Collection, Sequence
 
     from numcheck.record.site import Effect, Phase, Role
     from numcheck.record.trace import TraceBuilder
@@ -29,16 +30,6 @@ _KEPT_IN: Final[dict[Role, Phase]] = {
     "parameter": "optimizer",
     "state": "optimizer",
 }
-# Casts that keep every value.
-_WIDENINGS: Final = frozenset(
-    {
-        ("float16", "float32"),
-        ("float16", "float64"),
-        ("bfloat16", "float32"),
-        ("bfloat16", "float64"),
-        ("float32", "float64"),
-    }
-)
 
 
 class SiteLog:
@@ -48,7 +39,8 @@ class SiteLog:
         builder: receives the sites.
         meter: measures values as they appear.
         observe: called with each site that was measured, and its tensor.
-        extremes_only: whether a cast to a wider format measures as its operand does.
+        extremes_only: whether extremes are all that is measured, so that those of a
+            cast follow from its operand's.
     """
 
     def __init__(
@@ -67,6 +59,8 @@ class SiteLog:
         self._extremes_only = extremes_only
         # Sites that hold exactly the elements of an earlier one.
         self._same: dict[int, int] = {}
+        # Casts whose extremes are those of an earlier site, cast.
+        self._rounded: dict[int, int] = {}
 
     def site_of(self, tensor: torch.Tensor) -> int:
         """Return the site of a tensor's value, making one where there is none."""
@@ -117,17 +111,20 @@ class SiteLog:
         )
         index = self._append(site)
         self.memory.set(tensor, index, is_write=is_write)
-        if self._is_same(site, parents):
-            self._same[index] = self._same.get(parents[0], parents[0])
+        if effect == "uninitialised" or self._follows(index, site, parents):
             return index, False
-        return index, effect != "uninitialised"
+        return index, True
 
     def read(self) -> None:
         """Put what was measured, in one transfer, into the builder."""
         found = self._meter.read()
-        for index in range(len(self.builder.sites)):
+        for index, site in enumerate(self.builder.sites):
             summary = found.get(self._same.get(index, index))
+            operand = found.get(self._rounded.get(index, -1))
+            if operand is not None:
+                summary = _rounded(operand, site.dtype)
             if summary is not None:
+                found[index] = summary
                 self.builder.measure(index, summary)
 
     def spread(self, values: dict[int, float]) -> dict[int, float]:
@@ -135,20 +132,19 @@ class SiteLog:
         copies = {i: values[s] for i, s in self._same.items() if s in values}
         return values | copies
 
-    def extend(self, sites: Sequence[Site], same: Mapping[int, int]) -> None:
+    def extend(self, sites: Sequence[Site], following: Collection[int]) -> None:
         """Add sites that are complete.
 
         Args:
             sites: their indices follow those there are.
-            same: sites among them that hold exactly the elements of another.
+            following: sites among them whose measure follows from their operand's.
         """
         self.builder.sites.extend(sites)
         for site in sites:
-            before = same.get(site.index)
-            if before is None:
-                self._same.pop(site.index, None)
-            else:
-                self._same[site.index] = self._same.get(before, before)
+            self._same.pop(site.index, None)
+            self._rounded.pop(site.index, None)
+            if site.index in following:
+                self._follows(site.index, site, site.parents)
 
     def restart(self, builder: TraceBuilder) -> None:
         """Go on with the next step, of which nothing is known yet."""
@@ -158,6 +154,7 @@ class SiteLog:
     def _append(self, site: Site) -> int:
         index = self.builder.add(site)
         self._same.pop(index, None)
+        self._rounded.pop(index, None)
         return index
 
     def _add(self, site: Site, tensor: torch.Tensor) -> int:
@@ -191,15 +188,32 @@ class SiteLog:
         before = self.builder.sites[parents[0]].dtype
         return "move" if before == format_name(tensor.dtype) else "cast"
 
-    def _is_same(self, site: Site, parents: tuple[int, ...]) -> bool:
-        """Whether an output measures as the one operand it was moved or cast from."""
+    def _follows(self, index: int, site: Site, parents: tuple[int, ...]) -> bool:
+        """Whether what an output measures follows from its operand's measure."""
         if site.effect not in ("move", "cast") or len(parents) != 1:
             return False
-        parent = self.builder.sites[parents[0]]
+        before = self._same.get(parents[0], parents[0])
+        parent = self.builder.sites[before]
         if math.prod(parent.shape) != math.prod(site.shape):
             return False
-        is_exact = (parent.dtype, site.dtype) in _WIDENINGS and self._extremes_only
-        return parent.dtype == site.dtype or is_exact
+        if parent.dtype == site.dtype:
+            self._same[index] = before
+            return True
+        if self._extremes_only and MONOTONE.issuperset((parent.dtype, site.dtype)):
+            self._rounded[index] = before
+            return True
+        return False
+
+
+def _rounded(summary: Summary, dtype: str) -> Summary:
+    """Return the extremes of values after a cast that keeps order."""
+    if summary.low is None or summary.high is None:
+        return Summary(n=summary.n)
+    exact = torch.tensor([summary.low, summary.high], dtype=torch.float64)
+    low, high = exact.to(getattr(torch, dtype)).tolist()
+    is_finite = math.isfinite(low) and math.isfinite(high)
+    amax = max(-low, high) if is_finite else None
+    return Summary(n=summary.n, low=low, high=high, amax=amax)
 
 
 def _site(op: str, tensor: torch.Tensor, **fields: Any) -> Site:

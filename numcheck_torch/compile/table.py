@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from numcheck_torch.compile.sizes import Sizes, expression_of
-from numcheck_torch.dtypes import format_name
+from numcheck_torch.dtypes import MONOTONE, format_name
 from numcheck_torch.families import classify
 from numcheck_torch.operators import describe
 
@@ -39,7 +39,7 @@ class Row:
         site: what the recorder will add, its parents still open.
         node: the graph's node.
         parents: operands in order.
-        same: the operand it has all elements of, where it only moves them.
+        follows: whether its extremes follow from those of its one operand.
         is_measured: whether its extremes are among the graph's extra outputs.
         written: position of the graph's input it overwrites.
     """
@@ -47,7 +47,7 @@ class Row:
     site: Site
     node: torch.fx.Node
     parents: tuple[Reference, ...]
-    same: Reference | None
+    follows: bool
     is_measured: bool
     written: int | None
 
@@ -123,8 +123,8 @@ def _row(
     maker, output = _maker(node)
     family, effect = _kind(maker)
     parents = tuple(references[n] for n in _operands(maker) if n in references)
-    if effect == "move" and _is_cast(maker, value):
-        effect = "cast"
+    if effect in ("move", "cast") and len(parents) == 1:
+        effect = "cast" if _is_cast(maker, value) else "move"
     site = dataclasses.replace(
         place,
         op=str(maker.target),
@@ -135,13 +135,13 @@ def _row(
         literals=_literals(maker),
         detail=(*_scalars(maker), *place.detail),
     )
-    same = parents[0] if effect == "move" and _is_whole(maker, value) else None
+    follows = effect in ("move", "cast") and _is_whole(maker, value, site.dtype)
     return Row(
         site=site,
         node=node,
         parents=parents,
-        same=same,
-        is_measured=same is None and _is_readable(value, site),
+        follows=follows,
+        is_measured=not follows and _is_readable(value, site),
         written=_written(maker, references),
     )
 
@@ -196,18 +196,25 @@ def _literals(node: torch.fx.Node) -> tuple[NonFiniteLiteral, ...]:
 
 def _is_cast(node: torch.fx.Node, value: torch.Tensor) -> bool:
     """Whether a move changes the dtype of its one operand."""
-    sources = _operands(node)
-    before = _value(sources[0]) if len(sources) == 1 else None
-    return isinstance(before, torch.Tensor) and before.dtype != value.dtype
+    before = _only_operand(node)
+    return before is not None and before.dtype != value.dtype
 
 
-def _is_whole(node: torch.fx.Node, value: torch.Tensor) -> bool:
-    """Whether a move keeps all elements of its one operand."""
-    sources = _operands(node)
-    before = _value(sources[0]) if len(sources) == 1 else None
-    if not isinstance(before, torch.Tensor) or _shape(value) is None:
+def _is_whole(node: torch.fx.Node, value: torch.Tensor, dtype: str) -> bool:
+    """Whether a move or a cast keeps order and number of its one operand's elements."""
+    before = _only_operand(node)
+    if before is None or _shape(value) is None:
+        return False
+    is_ordered = MONOTONE.issuperset((format_name(before.dtype), dtype))
+    if before.dtype != value.dtype and not is_ordered:
         return False
     return bool(statically_known_true(before.numel() == value.numel()))
+
+
+def _only_operand(node: torch.fx.Node) -> torch.Tensor | None:
+    sources = _operands(node)
+    before = _value(sources[0]) if len(sources) == 1 else None
+    return before if isinstance(before, torch.Tensor) else None
 
 
 def _shape(value: torch.Tensor) -> tuple[Any, ...] | None:

@@ -421,3 +421,24 @@ def test_evaluation_in_inference_mode_is_recorded_too() -> None:
     recorder.finish()
     assert [s.op for s in builder.sites] == ["aten.zeros.default", "aten.log.default"]
     assert builder.summaries[1].low == recorder.builder.summaries[1].low == -math.inf
+
+
+@pytest.mark.parametrize("low", [torch.float16, torch.bfloat16], ids=str)
+def test_extremes_of_a_cast_are_those_of_the_cast_values(low: torch.dtype) -> None:
+    x = torch.randn(100, generator=torch.Generator().manual_seed(0)) * 1e5
+    builder = TraceBuilder(0)
+    with Recorder(builder, measure="extremes") as recorder:
+        y = x.to(low)
+        y.float().view(10, 10).half().double()
+        torch.tensor([math.nan, 1.0]).to(low)
+        x.to(torch.float8_e4m3fn)
+    recorder.finish()
+    casts = [s for s in builder.sites if s.effect == "cast"]
+    want = [y, y.float(), y.float().half(), y.float().half().double()]
+    for site, value in zip(casts, want, strict=False):
+        got = builder.summaries[site.index]
+        assert (got.low, got.high) == (value.min().item(), value.max().item())
+    with_nan, narrow = (builder.summaries[s.index] for s in casts[4:])
+    assert with_nan.has_nan
+    eighth = x.to(torch.float8_e4m3fn).float()
+    assert (narrow.low, narrow.high) == (eighth.min().item(), eighth.max().item())
