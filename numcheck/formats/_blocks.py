@@ -87,7 +87,7 @@ def result_dtype_of_blocks(given: np.dtype[Any]) -> np.dtype[Any]:
 
 def _fill_fast(values: NDArray[Any], folded: Folded, task: BlockTask) -> None:
     layout, source = folded.layout, folded.source
-    convert = PowerOfTwoBlocks(task.fmt, task.rule, task.exactly)
+    convert = PowerOfTwoBlocks(task.fmt, task.rule, source.size, task.exactly)
     if layout.is_flat and source.flags.c_contiguous:
         # Blocks follow one another in memory: nothing is cut out or put back.
         flat, done = source.reshape(-1), values.reshape(-1)

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numcheck.formats._arrays import CHUNK
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -67,23 +65,28 @@ def can_add(fmt: Format, dtype: np.dtype[Any]) -> bool:
 
 
 class AddRounder:
-    """Rounds contiguous pieces of up to `CHUNK` elements to nearest-even.
+    """Rounds contiguous pieces to nearest-even.
 
     Args:
         dtype: float32 or float64.
         fmt: a format for which `can_add` holds.
+        room: largest number of elements of a piece.
         redo: rounds the few elements whose magnitude is beyond `fmt.max`.
     """
 
     def __init__(
-        self, dtype: np.dtype[Any], fmt: Format, redo: Callable[[Floats], Floats]
+        self,
+        dtype: np.dtype[Any],
+        fmt: Format,
+        room: int,
+        redo: Callable[[Floats], Floats],
     ) -> None:
         bits = _Layout(dtype)
         self._bits, self._redo, self._fmt, self._dtype = bits, redo, fmt, dtype
         shift = bits.stored - fmt.mantissa_bits
         self._add = bits.of((shift << bits.stored) | (1 << (bits.stored - 1)))
-        self._lowest = np.full(CHUNK, bits.power(fmt.emin), bits.unsigned)
-        self._constant = np.empty(CHUNK, bits.unsigned)
+        self._lowest = np.full(room, bits.power(fmt.emin), bits.unsigned)
+        self._constant = np.empty(room, bits.unsigned)
         # Exponent fields from which a magnitude may leave the range, and up to which
         # it may become zero.
         self._high = bits.of(bits.power(fmt.emax))
@@ -151,11 +154,16 @@ class CarryRounder:
     Args:
         dtype: float32 or float64.
         fmt: a format for which `can_carry` holds.
+        room: largest number of elements of a piece.
         redo: rounds the few elements that overflow or are not finite.
     """
 
     def __init__(
-        self, dtype: np.dtype[Any], fmt: Format, redo: Callable[[Floats], Floats]
+        self,
+        dtype: np.dtype[Any],
+        fmt: Format,
+        room: int,
+        redo: Callable[[Floats], Floats],
     ) -> None:
         bits = _Layout(dtype)
         self._bits, self._redo, self._dtype = bits, redo, dtype
@@ -164,7 +172,7 @@ class CarryRounder:
         self._half = bits.of((1 << (bits.stored - fmt.mantissa_bits - 1)) - 1)
         dropped = (1 << (bits.stored - fmt.mantissa_bits)) - 1
         self._kept = bits.of(int(bits.sign | bits.magnitude) ^ dropped)
-        self._odd = np.empty(CHUNK, bits.unsigned)
+        self._odd = np.empty(room, bits.unsigned)
 
     def __call__(self, x: Floats, out: Floats) -> None:
         """Round `x` into `out`."""

@@ -66,6 +66,7 @@ class PowerOfTwoBlocks:
     Args:
         fmt: a block format for which `can_share_powers` holds.
         rule: how the power of two is chosen.
+        size: number of elements to come, padding left out.
         exact: quantises blocks given as (blocks, elements), exactly.
     """
 
@@ -73,6 +74,7 @@ class PowerOfTwoBlocks:
         self,
         fmt: BlockFormat,
         rule: ScaleRule | None,
+        size: int,
         exact: Callable[[NDArray[Any]], NDArray[Any]],
     ) -> None:
         self._fmt, self._rule, self._exact = fmt, rule or "floor", exact
@@ -90,13 +92,18 @@ class PowerOfTwoBlocks:
         self._most = np.uint32((highest + element.emax + _BIAS) << _STORED)
         self._down = np.uint32((element.emax - element.emin) << _STORED)
         self._starts = np.arange(0, PIECE, self._block)
-        self._size = np.empty(PIECE, np.uint32)
-        self._constant = np.empty(PIECE, np.uint32)
-        self._floor = np.empty(PIECE, np.uint32)
+        self._buffers(min(size, PIECE))
+
+    def _buffers(self, room: int) -> None:
+        self._size = np.empty(room, np.uint32)
+        self._constant = np.empty(room, np.uint32)
+        self._floor = np.empty(room, np.uint32)
 
     def __call__(self, x: NDArray[np.float32], out: NDArray[np.float32]) -> None:
         """Quantise flat blocks `x` into `out`."""
         n, block = x.size, self._block
+        if n > self._size.size:  # padded beyond the size of the array
+            self._buffers(n)
         source, target = x.view(np.uint32), out.view(np.uint32)
         size, constant, floor = self._size[:n], self._constant[:n], self._floor[:n]
         np.bitwise_and(source, _MAGNITUDE, out=size)

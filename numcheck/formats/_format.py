@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import math
-from typing import Literal
+from typing import Literal, NamedTuple
 
 __all__ = ["Format", "Kind", "Rounding", "Specials"]
 
@@ -21,6 +22,32 @@ Rounding = Literal[
     "to_odd",
     "stochastic",
 ]
+
+
+class _Tapered(NamedTuple):
+    """What follows from a table of values; found once for each table."""
+
+    max: float
+    smallest_normal: float
+    smallest: float
+    has_inf: bool
+    has_nan: bool
+    finite_values: int
+
+
+@functools.lru_cache(maxsize=32)
+def _tapered(values: tuple[float, ...]) -> _Tapered:
+    finite = {v for v in values if math.isfinite(v)}
+    largest = max(finite)
+    starts = (v for v in finite if v > 0 and math.frexp(v)[0] == 0.5)
+    return _Tapered(
+        max=largest,
+        smallest_normal=min(v for v in starts if 1.5 * v in finite or v == largest),
+        smallest=min(v for v in finite if v > 0),
+        has_inf=math.inf in values,
+        has_nan=any(math.isnan(v) for v in values),
+        finite_values=len(finite),
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,14 +122,14 @@ class Format:
     def has_inf(self) -> bool:
         """Whether the format can hold an infinity."""
         if self.kind == "tapered":
-            return math.inf in self.values
+            return _tapered(self.values).has_inf
         return self.kind == "float" and self.specials in ("ieee", "extended")
 
     @property
     def has_nan(self) -> bool:
         """Whether the format can hold a NaN."""
         if self.kind == "tapered":
-            return any(math.isnan(v) for v in self.values)
+            return _tapered(self.values).has_nan
         return self.kind == "scale" or self.specials != "finite"
 
     @property
@@ -140,7 +167,7 @@ class Format:
     def max(self) -> float:
         """Largest finite number."""
         if self.kind == "tapered":
-            return max(v for v in self.values if math.isfinite(v))
+            return _tapered(self.values).max
         code = self.max_code
         if self.kind == "integer":
             return math.ldexp(code, -self.fraction_bits)
@@ -173,9 +200,7 @@ class Format:
             return math.ldexp(1.0, -self.bias)
         if self.kind == "integer":
             return math.ldexp(1.0, -self.fraction_bits)
-        known = set(self.values)
-        starts = (v for v in known if v > 0 and math.frexp(v)[0] == 0.5)
-        return min(v for v in starts if 1.5 * v in known or v == self.max)
+        return _tapered(self.values).smallest_normal
 
     @property
     def smallest_subnormal(self) -> float:
@@ -183,7 +208,7 @@ class Format:
         if self.kind == "float":
             return math.ldexp(1.0, 1 - self.bias - self.mantissa_bits)
         if self.kind == "tapered":
-            return min(v for v in self.values if v > 0)
+            return _tapered(self.values).smallest
         return self.smallest_normal
 
     @property
@@ -255,7 +280,7 @@ class Format:
     def finite_values(self) -> int:
         """Number of different finite values, the two zeros counted once."""
         if self.kind == "tapered":
-            return len({v for v in self.values if math.isfinite(v)})
+            return _tapered(self.values).finite_values
         if self.kind == "integer":
             return 1 << self.bits
         if not self.signed:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from numcheck.formats._arrays import CHUNK
 from numcheck.formats._exact import round_exactly
 from numcheck.formats._fast import AddRounder, CarryRounder, can_add, can_carry
 from numcheck.formats._integers import round_to_fixed
@@ -58,7 +59,8 @@ def rounder(
         dtype: float32 or float64, of both pieces.
         fmt: the target format.
         modes: rounding, overflow and subnormal mode.
-        size: number of elements to come, which decides whether a table pays.
+        size: number of elements to come, which decides whether a table pays; they
+            come in pieces of up to `CHUNK`.
         rng: source of random numbers for stochastic rounding.
 
     Example:
@@ -77,11 +79,12 @@ def rounder(
     def exact(x: Floats, out: Floats) -> None:
         out[:] = again(x)
 
+    room = min(size, CHUNK)
     if modes.rounding == "nearest_even" and not modes.flush:
         if can_add(fmt, dtype):
-            return AddRounder(dtype, fmt, again)
+            return AddRounder(dtype, fmt, room, again)
         if can_carry(fmt, dtype):
-            return CarryRounder(dtype, fmt, again)
+            return CarryRounder(dtype, fmt, room, again)
     if dtype == np.float32 and size >= MIN_TABLED and can_table(fmt, modes):
         return TableRounder(fmt, modes, round_once)
     return exact

@@ -171,7 +171,7 @@ class FloatPass:
     def summary(self) -> Summary:
         """Return what was gathered so far."""
         counted = None if self._binades is None else self._binades.counts()
-        fields = dataclasses.asdict(self._state)
+        fields = {name: getattr(self._state, name) for name in _State.__slots__}
         factor = 2.0**self._widen.exponent
         fields["total"] *= factor
         fields["total_sq"] *= factor * factor

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from numcheck.formats._arrays import CHUNK
 from numcheck.formats._modes import Modes
 from numcheck.formats._rounders import rounder
 
@@ -85,7 +86,7 @@ class Tally:
         self._format = fmt
         self._scale_log2 = scale_log2
         modes = Modes(fmt.native_rounding, "saturate")
-        self._convert = rounder(np.dtype(np.float64), fmt, modes, size=0)
+        self._convert = rounder(np.dtype(np.float64), fmt, modes, CHUNK)
         self._nonzero = self._overflow = self._clipped = 0
         self._flushed = self._subnormal = 0
         self._signal = self._noise = 0.0
