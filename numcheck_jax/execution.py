@@ -100,10 +100,10 @@ class Execution:
 
 
 @contextlib.contextmanager
-def named(call: Call, *, first: bool) -> Iterator[None]:
+def named(*, first: bool) -> Iterator[None]:
     """Give modules names while the function may be traced for the first time."""
     if not first:
         yield
         return
-    with flax_nnx.scopes((call.args, call.kwargs)):
+    with flax_nnx.scopes():
         yield

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Rebuilt", "holds_modules", "rebuilder", "scopes", "set_back"]
 
+_MARK = "__numcheck_scope__"
 Rebuilt = tuple[tuple[Any, ...], "Mapping[str, Any]", "Callable[[], Sequence[Any]]"]
 
 
@@ -32,14 +33,16 @@ def holds_modules(tree: object) -> bool:
     return bool(_modules(tree))
 
 
-def _modules(tree: object) -> list[Any]:
-    """Return the outermost NNX objects of a pytree."""
+def _modules(tree: object) -> list[tuple[tuple[Any, ...], Any]]:
+    """Return the outermost NNX objects of a pytree with their paths."""
     nnx = sys.modules.get("flax.nnx")
     if nnx is None:
         return []
     kind: type = nnx.Pytree
-    leaves = jax.tree.leaves(tree, is_leaf=lambda x: isinstance(x, kind))
-    return [x for x in leaves if isinstance(x, kind)]
+    leaves, _ = jax.tree_util.tree_flatten_with_path(
+        tree, is_leaf=lambda x: isinstance(x, kind)
+    )
+    return [(path, x) for path, x in leaves if isinstance(x, kind)]
 
 
 def rebuilder(
@@ -103,13 +106,13 @@ def set_back(
     nnx: Any = sys.modules.get("flax.nnx")
     if nnx is None:
         return
-    everything = (args, dict(kwargs))
-    at = {plain_path(p): i for i, p in enumerate(paths)}
-    _, state = nnx.split(everything)
-    known, order = _positions(state, at)
-    if known:
-        old = jax.tree.unflatten(jax.tree.structure(state), [leaves[i] for i in order])
-        nnx.update(everything, old)
+    old = {plain_path(p): leaf for p, leaf in zip(paths, leaves, strict=True)}
+    for path, module in _modules((args, dict(kwargs))):
+        _, state = nnx.split(module)
+        current, structure = jax.tree_util.tree_flatten_with_path(state)
+        root = plain_path(path)
+        values = [old.get((*root, *plain_path(p)), leaf) for p, leaf in current]
+        nnx.update(module, jax.tree.unflatten(structure, values))
 
 
 def _from_tree(treedef: Any, leaves: Sequence[Any]) -> Rebuilt:
@@ -123,22 +126,33 @@ def _from_tree(treedef: Any, leaves: Sequence[Any]) -> Rebuilt:
 
 
 @contextlib.contextmanager
-def scopes(tree: object) -> Iterator[None]:
-    """Name the modules below `tree` in whatever is traced inside the block.
+def scopes() -> Iterator[None]:
+    """Name NNX modules in whatever is traced inside the block.
 
     NNX pushes no names; here each module's ``__call__`` enters a scope named by its
     place below the module that was called first. Values are not touched.
     """
-    classes: set[type] = set()
-    for root in _modules(tree):
-        nnx: Any = sys.modules["flax.nnx"]
-        classes.update(type(module) for _, module in nnx.iter_modules(root))
+    nnx: Any = sys.modules.get("flax.nnx")
     where = _Where()
     with contextlib.ExitStack() as stack:
-        for cls in classes:
-            if "__call__" in vars(cls):
+        for cls in _classes(nnx.Module) if nnx is not None else ():
+            call = vars(cls).get("__call__")
+            if call is not None and not hasattr(call, _MARK):
                 stack.enter_context(_scoped(cls, where))
         yield
+
+
+def _classes(base: type) -> set[type]:
+    """Return every class below `base`."""
+    found: set[type] = set()
+    queue = [base]
+    while queue:
+        cls: type
+        for cls in queue.pop().__subclasses__():
+            if cls not in found:
+                found.add(cls)
+                queue.append(cls)
+    return found
 
 
 class _Where:
@@ -177,6 +191,7 @@ def _scoped(cls: Any, where: _Where) -> Iterator[None]:
         with where.inside(self):
             return original(self, *args, **kwargs)
 
+    setattr(named, _MARK, True)
     cls.__call__ = named
     try:
         yield

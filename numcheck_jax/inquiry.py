@@ -61,7 +61,7 @@ class Inquiry:
             return
         incident = self._incident(call, trace, laboratory.roles)
         incident = dataclasses.replace(incident, departures=departures)
-        self._monitor.record(trace)
+        self._monitor.keep(incident)
         findings = diagnose(incident)
         if any(f.severity == "error" for f in findings):
             findings = _confirmed(findings, incident, laboratory, result)
@@ -95,12 +95,13 @@ class Inquiry:
         incident = self._incident(call, trace, laboratory.roles)
         incident = dataclasses.replace(incident, reproduced=reproduced)
         self._monitor.keep(incident)
-        findings = investigate(
+        found = investigate(
             incident, laboratory, experiments=self._monitor.options.experiments
         )
-        if not findings:
+        self._monitor.keep(found.incident)
+        if not found.findings:
             self.benign.update(broken)
-        return self._deliver(findings)
+        return self._deliver(found.findings)
 
     def checked(self, call: Call, result: Result, held: Mapping[Key, float]) -> bool:
         """Find out why a check by hand failed; return whether one did in this step."""

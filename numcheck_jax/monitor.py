@@ -99,23 +99,27 @@ class JaxMonitor(Monitor):
             NonFiniteError: this step or the one before broke, under
                 ``on_error="raise"``.
         """
-        call = None if self._closed else self._before(args, kwargs)
-        if call is None:
-            return self.function(*args, **kwargs)
-        if is_traced(call.given):
-            return self._traced(call)
-        plan = self._planned(call)
-        ran: Ran | None = None
+        with named(first=self._calls == 0):
+            call = None if self._closed else self._before(args, kwargs)
+            if call is None:
+                return self.function(*args, **kwargs)
+            if is_traced(call.given):
+                return self._traced(call)
+            plan = self._planned(call)
+            out, ran = self._executed(call, plan)
+        return self._after(call, out, plan, ran)
+
+    def _executed(self, call: Call, plan: Plan) -> tuple[Any, Ran | None]:
+        """Run the function, or what the plan puts in its place or beside it."""
         if plan.in_place and plan.substitute is not None:
             with self._guarded("a program in the function's place"):
                 ran = plan.substitute(call)
-                return self._after(call, ran.out, plan, ran)
-        with named(call, first=self._calls == 0):
-            out = self.function(*args, **kwargs)
+                return ran.out, ran
+        out = self.function(*call.args, **call.kwargs)
         if plan.substitute is not None and not plan.in_place:
             with self._guarded("a program beside the function"):
-                ran = plan.substitute(call)
-        return self._after(call, out, plan, ran)
+                return out, plan.substitute(call)
+        return out, None
 
     @property
     def findings(self) -> tuple[Finding, ...]:

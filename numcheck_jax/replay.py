@@ -148,11 +148,12 @@ def _add_kept(
     for key, value, parent in zip(program.outputs, outs, parents, strict=True):
         if not is_watchable(value):
             continue
-        summary = own[key] = summarize(jnp.asarray(value))
+        array = jnp.asarray(value)
+        summary = own[key] = summarize(array)
         real = seen.get(key)
         if real is not None and real.is_finite != summary.is_finite:
             summary = real
-        site = kept_site(call, program, roles, key, value, parent)
+        site = kept_site(call, program, roles, key, array, parent)
         places[key] = builder.add(site, summary)
     return own, places
 

@@ -97,7 +97,7 @@ def _trace(call: Call, leaves: Sequence[Any], dynamic: tuple[int, ...]) -> Progr
         found.append((tuple(k for k, _ in kept), result.without_values()))
         return [x for _, x in kept]
 
-    with flax_nnx.scopes((call.args, call.kwargs)):
+    with flax_nnx.scopes():
         closed = jax.make_jaxpr(closed_over)(*(leaves[i] for i in dynamic))
     keys, shape = found[-1]
     return Program(closed, dynamic, keys, shape)
