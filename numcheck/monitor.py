@@ -32,6 +32,8 @@ __all__ = ["Level", "Monitor", "NumcheckWarning", "OnError", "Options"]
 
 Level = Literal["watch", "anchors", "trace"]
 OnError = Literal["raise", "warn", "record", "skip"]
+MOST_INCIDENTS = 8
+"""Failing or audited steps held in memory with everything known of them."""
 _LEVELS = ("watch", "anchors", "trace")
 _POLICIES = ("raise", "warn", "record", "skip")
 
@@ -105,7 +107,9 @@ class Monitor:
         self.rank = rank
         self.step = 0
         self.events: list[Event] = []
+        self._meta = meta
         self._history = TraceHistory()
+        self._incidents: list[Incident] = []
         self._run = _open_run(options, rank, meta)
         self._kept_events = 0
         self._findings: list[Finding] = []
@@ -140,13 +144,23 @@ class Monitor:
         self._flush_events()
 
     def keep(self, incident: Incident) -> None:
-        """Keep everything known of a failing step, so it can be diagnosed again."""
+        """Keep everything known of a step, so that it can be diagnosed again.
+
+        Call it as soon as the step is replayed, and again when the experiments are
+        done: a crash in between costs the experiments alone.
+        """
         self._history.add(incident.trace)
+        kept = self._incidents
+        is_new = not kept or kept[-1].trace is not incident.trace
+        self._incidents = [*(kept if is_new else kept[:-1]), incident][-MOST_INCIDENTS:]
         if self._run is not None:
             from numcheck.diagnose.incident_json import incident_to_json
 
             known = incident_to_json(incident)
-            self._run.incident(incident.step, incident.trace, known)
+            if is_new:
+                self._run.incident(incident.step, incident.trace, known)
+            else:
+                self._run.complete(known)
             self._flush_events()
 
     def _flush_events(self) -> None:
@@ -216,11 +230,17 @@ class Monitor:
         Returns:
             The terminal report of all findings.
         """
-        from numcheck.report import write_report
+        from numcheck.report.content import content_of
+        from numcheck.report.writing import write_content
 
-        return write_report(
-            self.findings, self.trace, events=tuple(self.events), path=path, lang=lang
+        content = content_of(
+            self.findings,
+            self._history,
+            self._incidents,
+            events=self.events,
+            meta=self._meta,
         )
+        return write_content(content, path, lang)
 
     def close(self) -> None:
         """Deliver what is still pending and stop watching. May be called twice."""

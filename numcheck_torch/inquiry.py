@@ -44,7 +44,9 @@ def inquire(
     )
     monitor.keep(incident)
     wanted = monitor.options.experiments and reproduced is True
-    monitor.deliver(investigate(incident, laboratory, experiments=wanted))
+    found = investigate(incident, laboratory, experiments=wanted)
+    monitor.keep(found.incident)
+    monitor.deliver(found.findings)
 
 
 def _replayed(
@@ -79,7 +81,7 @@ def audit(monitor: TorchMonitor, laboratory: TorchLaboratory) -> None:
         history=tuple(monitor.events),
         settings=settings_of_run(monitor, trace),
     )
-    monitor.record(trace)
+    monitor.keep(incident)
     monitor.deliver(diagnose(incident))
 
 

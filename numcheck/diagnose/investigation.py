@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from numcheck.diagnose.diagnosis import diagnose
 from numcheck.diagnose.experiments import run_experiments
@@ -15,7 +15,19 @@ if TYPE_CHECKING:
     from numcheck.diagnose.incident import Incident
     from numcheck.diagnose.laboratory import Laboratory
 
-__all__ = ["investigate"]
+__all__ = ["Investigation", "investigate"]
+
+
+class Investigation(NamedTuple):
+    """What came out of asking the program.
+
+    Attributes:
+        incident: the step, with the experiments that were run on it.
+        findings: the most important first; empty when no harm was done.
+    """
+
+    incident: Incident
+    findings: tuple[Finding, ...]
 
 
 def investigate(
@@ -25,7 +37,7 @@ def investigate(
     experiments: bool = True,
     budget_s: float = 30.0,
     progress: Progress | None = None,
-) -> tuple[Finding, ...]:
+) -> Investigation:
     """Return what broke in a step and why, after asking the program itself.
 
     Args:
@@ -34,9 +46,6 @@ def investigate(
         experiments: whether to run anything.
         budget_s: seconds after which no further experiment is started.
         progress: is told before each experiment.
-
-    Returns:
-        Findings, the most important first; empty when no harm was done.
     """
     if experiments:
         ran = run_experiments(
@@ -45,4 +54,4 @@ def investigate(
         incident = dataclasses.replace(
             incident, experiments={**incident.experiments, **ran}
         )
-    return diagnose(incident)
+    return Investigation(incident, diagnose(incident))

@@ -69,6 +69,7 @@ class RunWriter:
             msg = f"run={str(folder)!r} cannot be written: {error}"
             raise RunFolderError(msg) from error
         self._rank_path = self.path / f"rank{rank:05d}"
+        self._incident: dict[str, Any] = {}
         self.trace = TraceWriter(self._rank_path)
 
     def incident(self, step: int, trace: Trace, known: Mapping[str, Any]) -> None:
@@ -85,9 +86,13 @@ class RunWriter:
         folder = home / (f"{name}-{taken}" if taken else name)
         rank = next((r for s, r in trace.summaries if s == step), 0)
         TraceWriter(folder).trace(trace, rank)
-        line = {"folder": folder.name, "step": step, "rank": rank, **known}
+        self._incident = {"folder": folder.name, "step": step, "rank": rank}
+        self.complete(known)
+
+    def complete(self, known: Mapping[str, Any]) -> None:
+        """Say anew what is known of the last incident; the later word counts."""
         with (self._rank_path / "incidents.jsonl").open("ab") as file:
-            file.write(json_line(line))
+            file.write(json_line({**self._incident, **known}))
 
     def witness(self, name: str, tensors: Mapping[str, Any]) -> Path:
         """Keep tensors (NumPy arrays) as ``witness/NAME.safetensors``.
@@ -253,19 +258,19 @@ def _read_incidents(path: Path, rank: int, notes: list[str]) -> list[IncidentFil
     listed = path / "incidents.jsonl"
     if not listed.is_file():
         return []
-    found = []
+    found: dict[str, IncidentFiles] = {}
     for number, line in enumerate(listed.read_bytes().split(b"\n"), 1):
         if not line:
             continue
         try:
             known = json.loads(line)
             # Only the last part: a hostile name must not lead out of the folder.
-            folder = path / "incidents" / Path(str(known["folder"])).name
-            files, step = read_rank(folder), int(known["step"])
+            name = Path(str(known["folder"])).name
+            files, step = read_rank(path / "incidents" / name), int(known["step"])
         except (ValueError, TypeError, KeyError, RecursionError, RunFolderError):
             notes.append(f"rank {rank}: incident {number} cannot be read; dropped")
             continue
         by_rank = {(s, rank): held for s, held in files.summaries.items()}
         trace = Trace(tuple(files.sites), by_rank, tuple(files.events))
-        found.append(IncidentFiles(step, rank, trace, known))
-    return found
+        found[name] = IncidentFiles(step, rank, trace, known)
+    return list(found.values())

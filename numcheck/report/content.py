@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numcheck.diagnose.finding import Evidence, Finding
-    from numcheck.diagnose.incident import Experiment, Setting
+    from numcheck.diagnose.incident import Experiment, Incident, Setting
+    from numcheck.record.history import TraceHistory
     from numcheck.record.trace import Event, Trace
 
-__all__ = ["Content"]
+__all__ = ["Content", "content_of"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,3 +55,41 @@ class Content:
             self.departures is not None,
             self.unread,
         )
+
+
+def content_of(
+    findings: Sequence[Finding],
+    history: TraceHistory,
+    incidents: Sequence[Incident],
+    *,
+    events: Sequence[Event] = (),
+    meta: Mapping[str, object] | None = None,
+    unread: Sequence[str] = (),
+) -> Content:
+    """Return what a run has to say.
+
+    Args:
+        findings: the most important first.
+        history: what was recorded; the incidents' traces are added to it.
+        incidents: failing and audited steps, the first to fail first.
+        events: scalars and notes by step.
+        meta: what is known of the program.
+        unread: what of a run folder could not be read.
+    """
+    departures: dict[int, float] | None = None
+    for incident in incidents:
+        places = history.add(incident.trace)
+        if departures is None and incident.departures is not None:
+            departures = {places[i]: e for i, e in incident.departures.items()}
+    trace = history.trace
+    failing = [i for i in incidents if i.departures is None] or list(incidents)
+    return Content(
+        findings,
+        None if trace is None else dataclasses.replace(trace, meta=dict(meta or {})),
+        tuple(events),
+        failing[0].settings if failing else {},
+        tuple(failing[0].experiments.values()) if failing else (),
+        tuple(note for incident in incidents for note in incident.notes),
+        departures,
+        unread,
+    )

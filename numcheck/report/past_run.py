@@ -10,7 +10,7 @@ from numcheck.diagnose import diagnose
 from numcheck.diagnose.incident_json import incident_from_json
 from numcheck.record.history import TraceHistory
 from numcheck.record.run_folder import open_run
-from numcheck.report.content import Content
+from numcheck.report.content import content_of
 
 if TYPE_CHECKING:
     import os
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.finding import Finding
     from numcheck.diagnose.incident import Incident
     from numcheck.record.run_folder import Run
+    from numcheck.report.content import Content
 
 __all__ = ["content_of_run", "counted"]
 
@@ -34,23 +35,16 @@ def content_of_run(folder: str | os.PathLike[str]) -> Content:
     run = open_run(folder)
     unread = list(run.notes)
     incidents = _incidents(run, unread)
-    findings = [f for incident in incidents for f in diagnose(incident)]
-    first = incidents[0] if incidents else None
-    # The replays of failing steps know every operator; the run's own trace may know
-    # only what the step handed back.
+    findings = counted(f for incident in incidents for f in diagnose(incident))
     history = TraceHistory()
-    for trace in (run.trace, *(incident.trace for incident in incidents)):
-        history.add(trace)
-    trace = history.trace or run.trace
-    return Content(
-        counted(findings),
-        dataclasses.replace(trace, meta=run.trace.meta),
-        run.trace.events,
-        {} if first is None else first.settings,
-        () if first is None else tuple(first.experiments.values()),
-        tuple(n for incident in incidents for n in incident.notes),
-        next((i.departures for i in incidents if i.departures is not None), None),
-        tuple(unread),
+    history.add(run.trace)
+    return content_of(
+        findings,
+        history,
+        incidents,
+        events=run.trace.events,
+        meta=run.trace.meta,
+        unread=unread,
     )
 
 

@@ -61,7 +61,6 @@ def write_report(  # noqa: PLR0913 - each is one part of a report
         what was not watched:
           - nothing was recorded: no step was traced, so operators, headroom and ...
     """
-    target = None if path is None else check_ending(path)
     own = trace.events if trace else ()
     content = Content(
         tuple(findings),
@@ -72,6 +71,18 @@ def write_report(  # noqa: PLR0913 - each is one part of a report
         tuple(notes),
         departures,
     )
+    return write_content(content, path, lang, colour=colour)
+
+
+def write_content(
+    content: Content,
+    path: str | os.PathLike[str] | None = None,
+    lang: str | None = None,
+    *,
+    colour: bool | None = False,
+) -> str:
+    """Return the terminal report of a content; see `write_report`."""
+    target = None if path is None else check_ending(path)
     if target is not None:
         write_file(content, target, lang)
     return terminal_report(content, lang, colour=colour)

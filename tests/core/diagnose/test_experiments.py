@@ -81,7 +81,7 @@ def results(bench: Bench, **options: Any) -> dict[str, str]:
 def test_half_precision_that_overflows_heals_in_float32() -> None:
     bench = Bench(ones(*(200.0,) * 8, dtype="float16"), ones(1.0, dtype="float16"))
     assert results(bench) == {"float32": "healthy", "rows": "failed"}
-    (finding,) = investigate(bench.incident(), bench)
+    (finding,) = investigate(bench.incident(), bench).findings
     assert finding.cause
     assert finding.cause.cls == "precision"
 
@@ -107,7 +107,7 @@ def test_the_one_sample_that_carries_the_failure_is_named() -> None:
     bench = Bench(x, ones(1.0))
     done = run_experiments(bench.incident(), bench)
     assert done["rows"].fields == {"rows": "5", "count": 1, "of": 8}
-    (finding,) = investigate(bench.incident(), bench)
+    (finding,) = investigate(bench.incident(), bench).findings
     assert finding.cause
     assert (finding.cause.cls, finding.cause.rule) == ("data", "N055")
 
@@ -115,7 +115,7 @@ def test_the_one_sample_that_carries_the_failure_is_named() -> None:
 def test_a_later_step_is_asked_at_its_initial_parameters() -> None:
     drifted = Bench(ones(), ones(1e30), first_w=ones(1.0), step=9)
     assert results(drifted)["initial_parameters"] == "healthy"
-    (finding,) = investigate(drifted.incident(), drifted)
+    (finding,) = investigate(drifted.incident(), drifted).findings
     assert finding.cause
     assert finding.cause.cls == "dynamics"
     first = Bench(ones(), ones(1e30), first_w=ones(1.0))
@@ -139,7 +139,7 @@ def test_nothing_is_run_without_time_or_without_harm() -> None:
 
 def test_nothing_is_run_when_experiments_are_off() -> None:
     bench = Bench(ones(), ones(1e30))
-    (finding,) = investigate(bench.incident(), bench, experiments=False)
+    (finding,) = investigate(bench.incident(), bench, experiments=False).findings
     assert not any("float64" in e.key for e in finding.evidence)
 
 
