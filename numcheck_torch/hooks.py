@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch.optim.optimizer import (
+    _global_optimizer_post_hooks,
+    _global_optimizer_pre_hooks,
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
@@ -84,13 +86,13 @@ class Hooks:
     def __init__(self, models: Iterable[torch.nn.Module], listener: Listener) -> None:
         self._listener = weakref.ref(listener)
         self._models = [weakref.ref(model) for model in models]
+        _remove_orphans()
         self._run: engine.EngineRun | None = None
         self._calls: list[tuple[torch.nn.Module, tuple[RemovableHandle, ...]]] = []
         self._others: list[RemovableHandle] = [
             register_optimizer_step_pre_hook(self._pre_step()),
             register_optimizer_step_post_hook(self._post_step()),
         ]
-        weakref.finalize(self, _remove, self._others)
         doors.listen(*engine.DOOR, before=self._engine_in, after=self._engine_out)
         doors.listen(*_CLIP, before=self._clip)
         doors.listen(*_SCALER, before=self._scale)
@@ -219,6 +221,7 @@ class Hooks:
                 return None
             return listener.before_update(optimizer, args, kwargs)
 
+        before.numcheck_listener = reference  # type: ignore[attr-defined]
         return before
 
     def _post_step(self) -> Any:
@@ -229,6 +232,7 @@ class Hooks:
             if listener is not None:
                 listener.after_update(optimizer)
 
+        after.numcheck_listener = reference  # type: ignore[attr-defined]
         return after
 
     def _clip(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -245,3 +249,15 @@ class Hooks:
 def _remove(handles: list[RemovableHandle]) -> None:
     for handle in handles:
         handle.remove()
+
+
+def _remove_orphans() -> None:
+    """Remove the optimizer hooks of monitors that are gone.
+
+    Not when they go: that may be while an optimizer walks through its hooks.
+    """
+    for table in (_global_optimizer_pre_hooks, _global_optimizer_post_hooks):
+        for key, hook in list(table.items()):
+            reference = getattr(hook, "numcheck_listener", None)
+            if reference is not None and reference() is None:
+                del table[key]

@@ -111,6 +111,8 @@ class LossTape(TorchDispatchMode):
             outputs = program.outputs_of(out)
         place = nearest_place(sys._getframe(2))
         grad = torch.is_grad_enabled()
+        if not grad:
+            program.ungraded.update(outputs)
         new, named = slots
         event = Operation(func, new, named, outputs, grad, random, place)
         program.append(event)

@@ -78,7 +78,7 @@ class TorchMonitor(Monitor):
         self._is_bad = False
         self._named: list[tuple[str, torch.nn.Parameter]] | None = None
         self._named_until = 0
-        self._live = Live(options.level, self.model, self._meta())
+        self._live = Live(options.level, self.model, self._described())
         self._withheld: Withheld | None = None
         self._loss_functions: list[Callable[..., Any]] = []
         self._sleepers = 0
@@ -175,14 +175,15 @@ class TorchMonitor(Monitor):
     @guarded("the hook before the autograd engine")
     def before_engine(self, run: EngineRun) -> None:
         """Stop the tape: the loss is complete."""
-        self._window.pause()
+        self._window.before_engine(run)
 
     @guarded("the hook after the autograd engine")
     def after_engine(self, run: EngineRun, result: tuple[Any, ...]) -> None:
         """Write down what was differentiated."""
-        self._window.differentiated(run, result)
+        if not self._window.after_engine(run, result):
+            return
         self.scale.recognise(self.program)
-        if run.accumulates and self._window.is_fresh and not self._fleet.known:
+        if run.accumulates and not self._fleet.known:
             # Whoever makes the update, it is nobody that can be heard.
             self._check()
             self._advance()
@@ -338,7 +339,7 @@ class TorchMonitor(Monitor):
 
     # --- what is known ---
 
-    def _meta(self) -> dict[str, str]:
+    def _described(self) -> dict[str, str]:
         return {"framework": "torch", "torch": str(torch.__version__)}
 
     def laboratory(
@@ -359,7 +360,7 @@ class TorchMonitor(Monitor):
             initial=self._initial or None,
             scale=self.scale.tensor,
             unscaled=unscaled,
-            meta=self._meta(),
+            meta=self._described(),
         )
 
     def observed(self) -> Trace:
@@ -367,12 +368,13 @@ class TorchMonitor(Monitor):
         losses = self._window.losses or self._window.candidates
         gradients = self._gradients()
         return observed(
-            self.step, self.model, self.program, losses, gradients, **self._meta()
+            self.step, self.model, self.program, losses, gradients, **self._described()
         )
 
     def _begin(self) -> None:
         """Look around once, when training begins."""
         self._initial = copy_of_parameters(self.model)
+        self._window.trains(self.model.parameters())
         self._fleet.look_around(self.model)
         self.scale.look_around()
         self._overflow = overflow_flag(listening=True)

@@ -16,10 +16,12 @@ import torch
 
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_torch.capture import Forward, Kept
+from numcheck_torch.graph import reaches
 from numcheck_torch.trees import map_leaves, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from numcheck_torch.capture import Autocast, RandomState
     from numcheck_torch.places import Place
@@ -78,7 +80,9 @@ class Gradient(NamedTuple):
         creates: whether the gradients can be differentiated again.
         accumulates: whether they went into ``.grad``.
         outputs: slots of the gradients returned where they did not.
-        values: the roots' values.
+        values: values of what was differentiated.
+        hides_loss: whether the roots are the module's outputs, because the loss
+            itself could not be followed.
     """
 
     roots: tuple[int, ...]
@@ -89,24 +93,31 @@ class Gradient(NamedTuple):
     accumulates: bool
     outputs: tuple[int | None, ...]
     values: tuple[torch.Tensor, ...]
+    hides_loss: bool = False
 
 
 class Program:
     """The events of one step so far, and which tensor stands in which slot.
+
+    Args:
+        own: identities of the parameters that the program trains.
 
     Attributes:
         events: in the order they happened.
         externals: values from outside, by slot.
         written: those of them that the program writes; kept as copies.
         unscaled: for a root made by a gradient scaler, the slot of the loss itself.
+        ungraded: slots of what operators made while gradients were off.
         gap: why the program cannot be run again; empty while it can.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, own: AbstractSet[int] = frozenset()) -> None:
+        self._own = own
         self.events: list[Forward | Operation | Gradient] = []
         self.externals: dict[int, Kept] = {}
         self.written: set[int] = set()
         self.unscaled: dict[int, int] = {}
+        self.ungraded: set[int] = set()
         self.gap = ""
         self._next = 0
         self._slots: dict[int, tuple[weakref.ref[torch.Tensor], Slot]] = {}
@@ -133,9 +144,17 @@ class Program:
             slot = found[1]
             if copied and slot.index in self.externals:
                 self._copy(slot.index, tensor)
+            if self.is_opaque(tensor):
+                self.gap = "the loss uses an autograd function of its own"
             return slot
         if tensor.grad_fn is not None:
-            self.gap = "the loss used a value the module computed but did not return"
+            if reaches([tensor], self.live_outputs().values(), self._own):
+                self.gap = "the loss used a value the module did not return"
+            # Else it is a constant to this program, and its graph none of ours.
+            tensor, original = tensor.detach(), tensor
+            slot = self._enter(original)
+            self.externals[slot.index] = Kept.of(tensor)
+            return slot
         slot = self._enter(tensor)
         self.externals[slot.index] = Kept.of(tensor)
         if copied:
@@ -160,10 +179,16 @@ class Program:
     def concerns(self, tensor: torch.Tensor) -> bool:
         """Whether an event that reads `tensor` belongs to the program.
 
-        It does when that is a value of the program's or one that learns. The rest
-        (targets made after the call, a mask drawn at random) need not be made again.
+        It does when that is a value of the program's or a parameter it trains. The
+        rest (targets made after the call, a random mask, another model's work) need
+        not be made again.
         """
-        return tensor.requires_grad or self.slot(tensor) is not None
+        return id(tensor) in self._own or self.slot(tensor) is not None
+
+    def is_own(self, tensor: torch.Tensor) -> bool:
+        """Whether an event of the program made the tensor."""
+        slot = self.slot(tensor)
+        return slot is not None and slot not in self.externals
 
     def unscale(self, scale: torch.Tensor) -> None:
         """Learn which roots are a loss multiplied by a gradient scaler's scale."""
@@ -186,6 +211,17 @@ class Program:
     def gradients(self) -> list[Gradient]:
         """The runs of the engine that went into ``.grad``."""
         return [e for e in self.events if isinstance(e, Gradient) and e.accumulates]
+
+    def is_opaque(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor has a gradient that the program does not know about.
+
+        So it is for results of autograd functions of the user's own: their operators
+        were seen, but ran without gradients.
+        """
+        slot = self.slot(tensor)
+        if slot is None:
+            return tensor.grad_fn is not None
+        return slot in self.ungraded and tensor.grad_fn is not None
 
     def reference(self, tensor: torch.Tensor) -> Any:
         """Return the slot of a value an event made, and any other tensor itself."""
@@ -237,13 +273,21 @@ class Program:
         Raises:
             CannotRunError: it is incomplete, or what it was given was overwritten.
         """
-        if self.gap:
+        if self.gap and not any(g.hides_loss for g in self.gradients):
             raise CannotRunError(self.gap)
         if not self.forwards:
             raise CannotRunError("the module was not called in this step")
         kept = [k for f in self.forwards for k in f.kept]
         if not all(k.is_unchanged for k in kept):
             raise CannotRunError("the batch was overwritten after the module read it")
+
+    def live_outputs(self) -> dict[int, torch.Tensor]:
+        """Return what the module returned and can be differentiated, by slot."""
+        slots = {slot for forward in self.forwards for slot in forward.outputs}
+        found = ((slot.index, ref()) for ref, slot in self._slots.values())
+        return {
+            i: t for i, t in found if i in slots and t is not None and t.requires_grad
+        }
 
     @property
     def pending_loss(self) -> int | None:

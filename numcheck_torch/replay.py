@@ -177,7 +177,8 @@ class Runner:
                 if slot is not None and gradient is not None:
                     self._values[slot] = gradient
             return
-        self.outcomes.losses.extend(self._unscaled(slot) for slot in event.roots)
+        if not event.hides_loss:
+            self.outcomes.losses.extend(self._unscaled(slot) for slot in event.roots)
         self._accumulate(leaves, found)
 
     def _accumulate(self, leaves: list[torch.Tensor], found: Any) -> None:

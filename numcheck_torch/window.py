@@ -11,12 +11,14 @@ import torch
 from numcheck_torch import modes
 from numcheck_torch.buffers import BufferWatch
 from numcheck_torch.capture import Autocast, Forward, RandomState
+from numcheck_torch.graph import reaches
+from numcheck_torch.hidden import HiddenLoss
 from numcheck_torch.loss import LossTape
 from numcheck_torch.program import Gradient, Operation, Program
 from numcheck_torch.trees import map_tensors, tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from numcheck_torch.engine import EngineRun
     from numcheck_torch.places import Place
@@ -34,13 +36,21 @@ class Window:
     """
 
     def __init__(self, fault: Callable[[str], None]) -> None:
+        self._own: frozenset[int] = frozenset()
         self.program = Program()
         self.losses: list[torch.Tensor] = []
         self.is_fresh = False
         self._tape = LossTape(self.program, fault)
         self._buffers: dict[int, BufferWatch] = {}
+        self._hidden: HiddenLoss | None = None
+        self._was_open = False
         self._depth = 0
         self._call: Forward | None = None
+
+    def trains(self, parameters: Iterable[torch.Tensor]) -> None:
+        """Learn which parameters the step trains; begins the step anew."""
+        self._own = frozenset(map(id, parameters))
+        self.forget()
 
     @property
     def is_empty(self) -> bool:
@@ -103,17 +113,34 @@ class Window:
         modes.insert(self._tape)
         return True
 
-    def differentiated(self, run: EngineRun, result: tuple[Any, ...]) -> None:
-        """Write down a run of the engine that was not about something else."""
-        if not any(self.program.slot(r) is not None for r in run.roots):
-            return
-        event = self._gradient(run, result)
-        self.program.append(event)
-        if run.accumulates:
-            self.losses.extend(event.values)
-            self.is_fresh = True
-        if run.creates or run.retains or not run.accumulates:
+    def before_engine(self, run: EngineRun) -> None:
+        """Take the tape off; where it missed the loss, catch the outputs' gradients."""
+        self._was_open = self.is_open
+        self.pause()
+        self._hidden = None
+        if self._was_open and not self._is_written(run):
+            outputs = self.program.live_outputs()
+            if outputs and reaches(run.roots, outputs.values()):
+                self._hidden = HiddenLoss(outputs)
+
+    def after_engine(self, run: EngineRun, result: tuple[Any, ...]) -> bool:
+        """Write down a run of the engine; False when it was about something else."""
+        hidden, self._hidden = self._hidden, None
+        if hidden is not None:
+            event: Gradient | None = hidden.event(run)
+        elif self._is_known(run):
+            event = self._gradient(run, result)
+        else:
+            event = None
+        if event is not None:
+            self.program.append(event)
+            if run.accumulates:
+                self.losses.extend(event.values)
+                self.is_fresh = True
+        goes_on = event is None or run.creates or run.retains or not run.accumulates
+        if self._was_open and goes_on:
             modes.insert(self._tape)
+        return event is not None
 
     @property
     def is_open(self) -> bool:
@@ -155,7 +182,7 @@ class Window:
         self.pause()
         self.is_fresh = False
         self.losses = []
-        self.program = Program()
+        self.program = Program(self._own)
         self._tape.program = self.program
 
     def _gradient(self, run: EngineRun, result: tuple[Any, ...]) -> Gradient:
@@ -170,3 +197,11 @@ class Window:
             outputs=tuple(None if g is None else program.made(g) for g in result),
             values=tuple(r.detach() for r in run.roots),
         )
+
+    def _is_known(self, run: EngineRun) -> bool:
+        return any(map(self.program.is_own, run.roots))
+
+    def _is_written(self, run: EngineRun) -> bool:
+        program = self.program
+        unseen = [r for r in run.roots if isinstance(r, torch.Tensor)]
+        return not program.gap and not any(map(program.is_opaque, unseen))

@@ -200,6 +200,81 @@ def test_compiled_loss_is_replayed_when_watched() -> None:
     assert caught.value.finding.reproduced is True
 
 
+class Hidden(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: object, out: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(out)
+        return out.square().sum()
+
+    @staticmethod
+    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
+        (out,) = ctx.saved_tensors
+        return 2 * gradient * out
+
+
+def test_loss_the_tape_cannot_follow_still_gives_the_module_s_origin() -> None:
+    model, optimizer, monitor = watched(on_error="record")
+    train(model, optimizer, bad_steps=(), loss_fn=Hidden.apply)
+    optimizer.zero_grad()
+    Hidden.apply(model(inputs(bad=True))).backward()
+    expected = model.layer.weight.grad.clone()
+    laboratory = monitor.laboratory(with_update=False)
+    laboratory.replay()
+    found = laboratory.outcomes.gradients["layer.weight"]
+    assert torch.equal(found.nan_to_num(), expected.nan_to_num())
+    optimizer.step()
+    assert "aten.log.default" in [f.site.op for f in monitor.findings]
+
+
+def test_engine_run_of_another_model_does_not_end_the_loss() -> None:
+    model, optimizer, monitor = watched(on_error="record")
+    other = nn.Linear(4, 1)
+    out = model(inputs(bad=True))
+    other(inputs()).sum().backward()
+    square(out).backward()
+    optimizer.step()
+    assert [f.site.op for f in monitor.findings] == ["aten.log.default"]
+    assert monitor.findings[0].reproduced is True
+
+
+def test_step_of_another_watched_model_is_not_mistaken_for_one_s_own() -> None:
+    first, _, waiting = watched(on_error="record")
+    square(first(inputs()))
+    model, optimizer, monitor = watched(on_error="record")
+    train(model, optimizer, bad_steps=(1,), steps=2)
+    assert waiting.findings == ()
+    assert len(waiting.program.events) < 6
+    assert [f.reproduced for f in monitor.findings] == [True]
+    waiting.close()
+
+
+def test_other_model_s_score_of_real_data_is_a_constant_to_the_replay() -> None:
+    generator, optimizer, monitor = watched(nn.Linear(4, 4), audit_first=False)
+    critic = nn.Linear(4, 1)
+    fake = critic(generator(inputs())).mean()
+    loss = fake - critic(inputs()).mean()
+    loss.backward()
+    laboratory = monitor.laboratory(with_update=False)
+    laboratory.replay()
+    found = laboratory.outcomes
+    assert torch.equal(found.losses[0], loss)
+    assert torch.equal(found.gradients["weight"], generator.weight.grad)
+    optimizer.step()
+
+
+def test_penalty_on_the_weights_is_replayed() -> None:
+    model, optimizer, monitor = watched(nn.Linear(4, 1), audit_first=False)
+    penalty = sum(p.square().sum() for p in model.parameters())
+    loss = square(model(inputs())) + 0.1 * sum(
+        p.square().sum() for p in model.parameters()
+    )
+    (loss + penalty.detach()).backward()
+    laboratory = monitor.laboratory(with_update=False)
+    laboratory.replay()
+    assert torch.equal(laboratory.outcomes.gradients["weight"], model.weight.grad)
+    optimizer.step()
+
+
 # --- gradient scalers ---
 
 

@@ -292,6 +292,7 @@ numcheck_torch.instrument(torch.nn.Linear(2, 1))
 import gc; gc.collect()
 assert doors() == before, "a forgotten module must not keep PyTorch wrapped"
 from torch.optim.optimizer import _global_optimizer_pre_hooks as hooks
+numcheck_torch.instrument(torch.nn.Linear(2, 1)).numcheck.close()
 assert not hooks
 """
     subprocess.run([sys.executable, "-c", program], check=True)
