@@ -30,6 +30,11 @@ def inquire(
         NonFiniteError: as the user's policy says.
     """
     trace, reproduced = _replayed(monitor, laboratory)
+    step = monitor.step
+    ruined = _ruined(trace, step)
+    earlier = monitor.earlier_laboratory(ruined) if ruined else None
+    if earlier is not None and (found_there := _of_update(monitor, earlier)):
+        trace, step, reproduced, laboratory = found_there, earlier.step, True, earlier
     settings = settings_of_run(monitor, trace)
     settings["overflow_flag"] = FLAG in reading.bad
     if laboratory.unscaled:
@@ -37,7 +42,7 @@ def inquire(
         settings.pop("dynamic_loss_scale", None)
     incident = Incident(
         trace,
-        monitor.step,
+        step,
         reproduced=reproduced,
         history=tuple(monitor.events),
         settings=settings,
@@ -58,8 +63,42 @@ def _replayed(
     except CannotRunError as error:
         monitor.observe(note=f"the failing step could not be replayed: {error}")
         return monitor.observed(), None
+    except Exception:  # noqa: BLE001 - what was seen must be told all the same
+        monitor.fault("the replay of the failing step")
+        return monitor.observed(), None
     failed = _failed(trace, monitor.step)
     return (trace if failed else monitor.observed()), failed
+
+
+def _ruined(trace: Trace, step: int) -> tuple[str, ...]:
+    """Return the parameters that were bad before the step began."""
+    view = trace.at(step)
+    found = [s for s in trace.sites if s.kind == "source" and s.role == "parameter"]
+    held = [(s.op.removeprefix("parameter:"), view.summary(s)) for s in found]
+    return tuple(n for n, s in held if s is not None and s.is_finite is False)
+
+
+def _of_update(monitor: TorchMonitor, earlier: TorchLaboratory) -> Trace | None:
+    """Repeat the update that ruined parameters; its trace, where it ruins them again.
+
+    The parameters are no longer what they were before it, but what usually goes wrong
+    in an update (a zero denominator, an epsilon too small) does not depend on them.
+    """
+    try:
+        trace = earlier.replay()
+    except Exception:  # noqa: BLE001 - an attempt; the failing step itself is at hand
+        return None
+    view = trace.at(earlier.step)
+    updated = [s for s in view.kept() if s.role == "parameter"]
+    if all(
+        held is None or held.is_finite is not False
+        for held in map(view.summary, updated)
+    ):
+        return None
+    monitor.observe(
+        note=f"the update of step {earlier.step} was repeated on repaired parameters"
+    )
+    return trace
 
 
 def audit(monitor: TorchMonitor, laboratory: TorchLaboratory) -> None:

@@ -15,7 +15,7 @@ from numcheck_torch.npu import overflow_flag
 from numcheck_torch.replay import Runner, uncompiled, undisturbed
 from numcheck_torch.sentinel import look
 from numcheck_torch.statistics import WITHOUT_FLOAT64, summarize
-from numcheck_torch.update import rehearse
+from numcheck_torch.update import finite, rehearse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,10 +44,12 @@ class TorchLaboratory:
         initial: copies of the parameters at the first watched step, where kept.
         scale: the gradient scaler's scale, where there is one.
         unscaled: run everything with a loss scale of 1 in its place.
+        repaired: parameters that are bad by now, though they were not when the step
+            ran: to stand at their first values where these are kept, else at zero.
         meta: written into every trace.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but three by keyword
         self,
         model: torch.nn.Module,
         program: Program,
@@ -58,6 +60,7 @@ class TorchLaboratory:
         initial: Mapping[str, torch.Tensor] | None = None,
         scale: torch.Tensor | None = None,
         unscaled: bool = False,
+        repaired: Sequence[str] = (),
         meta: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
@@ -71,6 +74,7 @@ class TorchLaboratory:
         if scale is not None:
             program.unscale(scale)
         self.unscaled = unscaled
+        self._repaired = tuple(repaired)
         self._meta = dict(meta or {})
         self._overflowed = False
         self._batch = Batch(model, program)
@@ -198,8 +202,19 @@ class TorchLaboratory:
     @contextlib.contextmanager
     def _ready(self) -> Iterator[None]:
         self.program.ensure_runnable()
-        with self._asleep(), uncompiled(), undisturbed(self.model):
+        with (
+            self._asleep(),
+            uncompiled(),
+            undisturbed(self.model),
+            self._swapped(self._repairs()),
+        ):
             yield
+
+    def _repairs(self) -> dict[str, torch.Tensor]:
+        """Return what stands in for parameters that an update ruined."""
+        named = dict(self.model.named_parameters())
+        first = self._initial or {}
+        return {n: first.get(n, finite(named[n].detach())) for n in self._repaired}
 
     @contextlib.contextmanager
     def _swapped(self, values: Mapping[str, torch.Tensor]) -> Iterator[None]:
@@ -226,7 +241,13 @@ class TorchLaboratory:
             for name, gradient in found.gradients.items():
                 recorder.keep(gradient, f"gradient:{name}", "gradient")
             for optimizer in self._optimizers:
-                rehearse(optimizer, self.model, found.gradients, recorder)
+                rehearse(
+                    optimizer,
+                    self.model,
+                    found.gradients,
+                    recorder,
+                    repaired=bool(self._repaired),
+                )
         recorder.finish()
 
 

@@ -80,6 +80,7 @@ class TorchMonitor(Monitor):
         self._named_until = 0
         self._live = Live(options.level, self.model, self._described())
         self._withheld: Withheld | None = None
+        self._earlier: tuple[int, Program] | None = None
         self._loss_functions: list[Callable[..., Any]] = []
         self._sleepers = 0
         self.hooks = Hooks(parts, self)
@@ -231,6 +232,7 @@ class TorchMonitor(Monitor):
         self._fleet.note_step(optimizer)
         if self._fleet.is_done:
             self._keep_trace()
+            self._earlier = (self.step, self.program) if self.program.is_small else None
             self._window.forget()
 
     @guarded("the hook at the loss scale's update")
@@ -311,7 +313,16 @@ class TorchMonitor(Monitor):
     @guarded("the look at the last step")
     def _settle_at_end(self) -> None:
         self._window.pause()
+        if self._fleet.has_stepped:
+            self._check_last_update()
         self._settle()
+
+    def _check_last_update(self) -> None:
+        """Look at what the last update left, since no step will."""
+        reading = look(list(self.model.named_parameters()), [])
+        if not reading.is_healthy and self._earlier is not None:
+            _, self._window.program = self._earlier
+            self._failed(reading)
 
     def _check_thrown_away(self, losses: list[torch.Tensor]) -> None:
         """Look at a loss that the loop did not use, perhaps because it was bad."""
@@ -351,16 +362,31 @@ class TorchMonitor(Monitor):
             with_update: the optimizers' update belongs to it.
             unscaled: with a loss scale of 1 in place of the scaler's.
         """
-        return TorchLaboratory(
-            self.model,
+        return self._bench(
             self.program,
             self.step,
-            asleep=self.asleep,
             optimizers=self.optimizers if with_update else (),
+            unscaled=unscaled,
+        )
+
+    def earlier_laboratory(self, ruined: tuple[str, ...]) -> TorchLaboratory | None:
+        """Return the step before, whose update ruined the named parameters."""
+        if self._earlier is None:
+            return None
+        step, program = self._earlier
+        optimizers = self.optimizers
+        return self._bench(program, step, optimizers=optimizers, repaired=ruined)
+
+    def _bench(self, program: Program, step: int, **changes: Any) -> TorchLaboratory:
+        return TorchLaboratory(
+            self.model,
+            program,
+            step,
+            asleep=self.asleep,
             initial=self._initial or None,
             scale=self.scale.tensor,
-            unscaled=unscaled,
             meta=self._described(),
+            **changes,
         )
 
     def observed(self) -> Trace:

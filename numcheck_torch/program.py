@@ -31,6 +31,9 @@ __all__ = ["Gradient", "Operation", "Program", "Slot"]
 MOST_CALLS = 64
 """Calls of the module after which the oldest of a step are let go of."""
 
+KEPT_BYTES = 16 << 20
+"""Most bytes of batches and targets that are kept for one step more."""
+
 LONGEST = 20_000
 """Events after which a step is no longer written down: something else runs here."""
 
@@ -201,6 +204,13 @@ class Program:
             slots = [getattr(argument, "index", -1) for argument in event.args]
             if slots[1] in scales:
                 self.unscaled[event.outputs[0]] = slots[0]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether what it was given is small enough to be kept one step longer."""
+        kept = [k for forward in self.forwards for k in forward.kept]
+        kept += self.externals.values()
+        return sum(k.tensor.nbytes for k in kept) <= KEPT_BYTES
 
     @property
     def forwards(self) -> list[Forward]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numcheck_torch.recorder import Recorder
 
-__all__ = ["rehearse"]
+__all__ = ["finite", "rehearse"]
 
 _HOOKS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
 
@@ -30,6 +30,8 @@ def rehearse(
     model: torch.nn.Module,
     gradients: Mapping[str, torch.Tensor],
     recorder: Recorder,
+    *,
+    repaired: bool = False,
 ) -> None:
     """Record the update that `optimizer` is about to make, without making it.
 
@@ -38,6 +40,7 @@ def rehearse(
         model: whose parameters it updates.
         gradients: gradient of each parameter, by name.
         recorder: already entered; gets sources, operators and kept values.
+        repaired: take zero for what is NaN or Inf in the optimizer's state.
     """
     if _needs_closure(optimizer):
         return
@@ -46,7 +49,23 @@ def rehearse(
         for parameter in group["params"]:
             name = names.get(id(parameter))
             if name is not None and name in gradients:
-                _one(optimizer, group, parameter, name, gradients[name], recorder)
+                state = map_tensors(
+                    optimizer.state.get(parameter, {}),
+                    finite if repaired else torch.clone,
+                )
+                _one(optimizer, group, parameter, state, name, gradients, recorder)
+
+
+def finite(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy with zero for what is NaN or Inf.
+
+    Example:
+        >>> finite(torch.tensor([1.0, float("nan")]))
+        tensor([1., 0.])
+    """
+    if not tensor.is_floating_point():
+        return tensor.clone()
+    return torch.nan_to_num(tensor.detach(), nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _needs_closure(optimizer: torch.optim.Optimizer) -> bool:
@@ -58,13 +77,13 @@ def _one(
     optimizer: torch.optim.Optimizer,
     group: dict[str, Any],
     parameter: torch.Tensor,
+    state: Any,
     name: str,
-    gradient: torch.Tensor,
+    gradients: Mapping[str, torch.Tensor],
     recorder: Recorder,
 ) -> None:
     copy = parameter.detach().clone().requires_grad_(parameter.requires_grad)
-    copy.grad = gradient
-    state = map_tensors(optimizer.state.get(parameter, {}), torch.clone)
+    copy.grad = gradients[name]
     recorder.source(copy, f"parameter:{name}", "parameter")
     for key, tensor in named_tensors(state):
         recorder.source(tensor, f"state:{key}:{name}", "state")

@@ -242,6 +242,59 @@ def test_closure_is_looked_at_before_its_gradients_are_used() -> None:
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
+class TrustRatio(torch.optim.Optimizer):
+    """Scales each gradient to its weight's norm, and divides by a zero norm."""
+
+    def __init__(self, parameters: object) -> None:
+        super().__init__(parameters, {"lr": 0.01})
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                ratio = p.norm() / p.grad.norm()
+                p.sub_(p.grad * ratio * group["lr"])
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["next step", "close"])
+def test_update_that_ruins_a_weight_is_the_origin(last: bool) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(4, 1)
+    optimizer = TrustRatio(model.parameters())
+    numcheck_torch.instrument(model, on_error="record")
+    for step in range(3 if last else 4):
+        optimizer.zero_grad()
+        # At step 2 the gradients are exactly zero: 1/0 is Inf, and 0 * Inf is NaN.
+        (square(model(inputs())) * float(step != 2)).backward()
+        optimizer.step()
+    model.numcheck.close()
+    finding = model.numcheck.findings[0]
+    assert (finding.step, finding.phase) == (2, "optimizer")
+    assert finding.site.op == "aten.div.Tensor"
+    assert finding.harm[0].op in ("parameter:weight", "parameter:bias")
+
+
+def test_error_in_the_replay_does_not_hide_the_failure() -> None:
+    calls = []
+
+    class OnlyOnce(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            calls.append(1)
+            if len(calls) > 1:
+                raise MemoryError
+            return self.layer(x) * math.inf
+
+    model, optimizer, monitor = watched(OnlyOnce(), on_error="record")
+    square(model(inputs())).backward()
+    optimizer.step()
+    assert monitor.findings[0].reproduced is None
+    assert monitor.findings[0].harm[0].op == "loss"
+
+
 def test_accumulated_micro_batches_are_replayed_together() -> None:
     model, optimizer, _ = watched()
     for part in range(3):
