@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Scale", "largest_input"]
 
+_SIZEABLE = 50.0
+"""Standardised features stay below 10, and exp overflows float32 at 88."""
 _LARGE = 1e3  # of standardised features none is ever this large
 _FAR = 1e3
 """Times the root mean square of the other elements. A heavy-tailed feature reaches
@@ -32,11 +34,14 @@ class Scale:
         site: the input.
         amax: its largest magnitude.
         rest: root mean square of its elements without the largest one.
+        is_off_centre: whether its mean is no smaller than half its spread, as of
+            pixels, prices and times that nobody centred.
     """
 
     site: Site
     amax: float
     rest: float
+    is_off_centre: bool = False
 
     @property
     def has_outlier(self) -> bool:
@@ -48,16 +53,31 @@ class Scale:
         """Whether its largest element is far beyond what standardised data hold."""
         return self.amax >= _LARGE
 
+    @property
+    def is_unnormalised(self) -> bool:
+        """Whether it was never standardised: far too large, or large and one-sided."""
+        return self.is_large or (self.amax >= _SIZEABLE and self.is_off_centre)
+
 
 def largest_input(view: StepView, sources: Iterable[Site]) -> Scale | None:
     """Return the floating-point source with the largest magnitude; None without one."""
     found = [
-        Scale(site, summary.amax, _without_largest(summary, summary.amax))
+        Scale(
+            site,
+            summary.amax,
+            _without_largest(summary, summary.amax),
+            _is_off_centre(summary),
+        )
         for site in sources
         if is_floating(site.dtype)
         if (summary := view.summary(site)) is not None and summary.amax
     ]
     return max(found, key=lambda s: s.amax, default=None)
+
+
+def _is_off_centre(summary: Summary) -> bool:
+    mean, std = summary.mean, summary.std
+    return mean is not None and std is not None and abs(mean) >= std / 2
 
 
 def _without_largest(summary: Summary, amax: float) -> float:

@@ -21,8 +21,9 @@ from numcheck.diagnose.causes.loss_scale import LossScale
 from numcheck.diagnose.causes.outlier_rows import OutlierRows
 from numcheck.diagnose.causes.recurrence import Recurrence
 from numcheck.diagnose.causes.unguarded import Unguarded
-from numcheck.diagnose.causes.unnormalised import Unnormalised
+from numcheck.diagnose.causes.unnormalised import Unnormalised, UnnormalisedTraining
 from numcheck.diagnose.causes.vanished_epsilon import VanishedEpsilon
+from numcheck.diagnose.causes.written_too_large import WrittenTooLarge
 from numcheck.diagnose.causes.zero_initialised import ZeroInitialised
 
 if TYPE_CHECKING:
@@ -41,12 +42,14 @@ CAUSES: tuple[CauseRule, ...] = (
     IntegerWrap(),
     VanishedEpsilon(),
     LossScale(),
+    WrittenTooLarge(),
     RoundedToEdge(),
     FormatRange(),
     Cancellation(),
     EmptyGroup(),
     ZeroInitialised(),
     MomentumTooLarge(),
+    UnnormalisedTraining(),
     Drift(),
     Recurrence(),
     OutlierRows(),

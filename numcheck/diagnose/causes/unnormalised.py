@@ -15,12 +15,40 @@ if TYPE_CHECKING:
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
 
-__all__ = ["Unnormalised"]
+__all__ = ["Unnormalised", "UnnormalisedTraining"]
 
-_LARGE = 50.0
-"""Magnitude from which an input is out of scale: standardised features stay below 10,
-and exp overflows float32 at 88."""
+_STABLE = 2.0
 _ORDINARY_GAIN = 4.0
+
+
+class UnnormalisedTraining:
+    """Inputs out of scale make ordinary learning rates diverge."""
+
+    id = "N056"
+
+    def explain(self, scene: Scene, broke: Match) -> Explanation | None:
+        """Answer for steps that only drifted because the inputs are so large.
+
+        Plain gradient descent on a layer of fan-in n is stable up to a learning rate
+        of about 2 / (n·x²): what is stable at x = 1 and not at this x is the data's
+        fault.
+        """
+        incident = scene.incident
+        if incident.step == 0 or broke.id not in OVERFLOWS:
+            return None
+        if incident.went("initial_parameters") != "healthy":
+            return None
+        sources = scene.ancestry.sources("input")
+        scale = largest_input(scene.provenance.view, sources)
+        if scale is None or not scale.is_unnormalised:
+            return None
+        rate = incident.settings.get("lr")
+        fan_in = scale.site.shape[-1] if scale.site.shape else 1
+        if isinstance(rate, int | float) and rate * fan_in >= _STABLE:
+            return None
+        seen = Evidence("input_scale", {"op": scale.site.op, "amax": scale.amax})
+        advice = ("normalise_inputs", "smaller_learning_rate")
+        return explain(self.id, "data", "likely", seen, advice=advice)
 
 
 class Unnormalised:
@@ -34,7 +62,7 @@ class Unnormalised:
             return None
         view, behind = scene.provenance.view, scene.ancestry
         scale = largest_input(view, behind.sources("input"))
-        if scale is None or scale.amax < _LARGE:
+        if scale is None or not scale.is_unnormalised:
             return None
         if largest_gain(view, behind.operators(("matmul", "conv"))) > _ORDINARY_GAIN:
             return None

@@ -52,6 +52,7 @@ class Story:
         *operands: Value | float,
         phase: Phase = "forward",
         line: int = 1,
+        text: str = "",
         **fields: Any,
     ) -> Value:
         """Run one operator. Plain numbers become facts, as adapters note them."""
@@ -76,7 +77,7 @@ class Story:
         site = Site(
             0, phase=phase, dtype=array.dtype.name, shape=array.shape, family=family,
             parents=tuple(o.index for o in operands if isinstance(o, Value)),
-            literals=literals, source=SourceLine("train.py", line), **fields,
+            literals=literals, source=SourceLine("train.py", line, text=text), **fields,
         )  # fmt: skip
         return self._add(site, array, _wide(np.asarray(shadow)))
 

@@ -317,3 +317,47 @@ def test_a_returned_nan_without_operators_has_no_cause() -> None:
     story.keep("loss", nan)
     found = only(story.incident())
     assert (found.id, found.cause) == ("N903", None)
+
+
+def masked_half(line: str) -> Story:
+    story = Story()
+    w = story.source("parameter", f16([[1, 2]]), "w")
+    masked = story.op(
+        "select", np.full_like, w, -np.inf, effect="move", op="select_n", text=line
+    )
+    top = story.op("select", np.max, masked, op="max", effect="move")
+    shifted = story.op("sub", np.subtract, masked, top)
+    story.keep("loss", story.op("exp", np.exp, shifted))
+    return story
+
+
+def test_a_mask_of_minus_1e9_in_float16_is_a_matter_of_precision() -> None:
+    assert told(masked_half("s = jnp.where(ok, s, -1e9)").incident()) == (
+        "N307",
+        "precision",
+        "N155",
+    )
+    assert told(masked_half("s = jnp.where(ok, s, -jnp.inf)").incident()) == (
+        "N307",
+        "op-domain",
+        "N353",
+    )
+
+
+def diverged(scale: float, rate: float) -> Incident:
+    """Return a regression whose weight left the range at step 7."""
+    story = Story(step=7)
+    rng = np.random.default_rng(0)
+    x = story.source("input", (scale * rng.uniform(0, 1, (8, 4))).astype(f32))
+    w = story.source("parameter", np.full((4, 1), 1e38, f32), "w")
+    story.keep(
+        "loss", story.op("square", np.square, story.op("matmul", np.matmul, x, w))
+    )
+    healthy = ran("initial_parameters", "healthy")
+    return story.incident(healthy, settings={"lr": rate})
+
+
+def test_a_rate_that_only_raw_inputs_make_diverge_is_the_fault_of_the_data() -> None:
+    assert told(diverged(255.0, 0.01))[1:] == ("data", "N056")
+    assert told(diverged(255.0, 3.0))[1:] == ("dynamics", "N751")
+    assert told(diverged(1.0, 0.01))[1:] == ("dynamics", "N751")
