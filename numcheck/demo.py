@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import TYPE_CHECKING
 
@@ -11,14 +12,15 @@ import click
 from numcheck.adapters import adapters
 from numcheck.errors import ArgumentError, MissingExtraError
 from numcheck.record.history import TraceHistory
-from numcheck.report import write_report
+from numcheck.report.content import content_of
+from numcheck.report.writing import write_content
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from numcheck.adapters import Adapter
     from numcheck.monitor import Monitor
-    from numcheck.record.trace import Trace
+    from numcheck.report.content import Content
 
 __all__ = ["demo"]
 
@@ -39,14 +41,13 @@ __all__ = ["demo"]
 )
 def demo(wanted: tuple[str, ...], output: str) -> None:
     """Break a small float16 training in each framework, explain it, write a page."""
-    monitors = [m for a in _chosen(wanted) if (m := _demonstrate(a)) is not None]
+    monitors = {
+        a.name: m for a in _chosen(wanted) if (m := _demonstrate(a)) is not None
+    }
     if not monitors:
         msg = "no framework is installed: pip install 'numcheck[torch,jax,flax]'"
         raise MissingExtraError(msg)
-    findings = tuple(f for m in monitors for f in m.findings)
-    events = tuple(e for m in monitors for e in m.events)
-    text = write_report(findings, _together(monitors), events=events, path=output)
-    click.echo(text)
+    click.echo(write_content(_together(monitors), output))
     click.echo(f"report written to {output}")
 
 
@@ -67,16 +68,27 @@ def _demonstrate(adapter: Adapter) -> Monitor | None:
     except MissingExtraError as missing:
         click.echo(f"  left out: {missing}", err=True)
         return None
+    steps = [f.step for f in monitor.findings if f.severity == "error"]
     took = time.perf_counter() - started
-    click.echo(
-        f"  broke at step {monitor.step}, explained after {took:.1f} s", err=True
-    )
+    broke = f"broke at step {min(steps)}" if steps else "did not break"
+    click.echo(f"  {broke}; {took:.0f} s in all", err=True)
     return monitor
 
 
-def _together(monitors: Iterable[Monitor]) -> Trace | None:
+def _together(monitors: Mapping[str, Monitor]) -> Content:
+    """Return one content of all frameworks; their scalars keep apart by name."""
     history = TraceHistory()
-    for monitor in monitors:
+    for monitor in monitors.values():
         if monitor.trace is not None:
             history.add(monitor.trace)
-    return history.trace
+    events = [
+        dataclasses.replace(event, name=f"{event.name} ({name})")
+        for name, monitor in monitors.items()
+        for event in monitor.events
+    ]
+    return content_of(
+        tuple(f for m in monitors.values() for f in m.findings),
+        history,
+        tuple(i for m in monitors.values() for i in m.incidents),
+        events=events,
+    )

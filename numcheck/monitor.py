@@ -128,6 +128,11 @@ class Monitor:
         return self._history.trace
 
     @property
+    def incidents(self) -> tuple[Incident, ...]:
+        """The last failing and audited steps, with everything known of them."""
+        return tuple(self._incidents)
+
+    @property
     def run_path(self) -> Path | None:
         """The attempt of the run folder that this run writes; None without ``run=``."""
         return None if self._run is None else self._run.path
