@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import sys
 import weakref
@@ -13,41 +12,28 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from numcheck.errors import NonFiniteError
-from numcheck.monitor import Monitor
+from numcheck_torch.bench import Bench
 from numcheck_torch.guard import guarded
 from numcheck_torch.hooks import Hooks
-from numcheck_torch.initial import copy_of_parameters
 from numcheck_torch.inquiry import audit, inquire
-from numcheck_torch.laboratory import TorchLaboratory
-from numcheck_torch.live import Live
-from numcheck_torch.loss_function import followed, released
-from numcheck_torch.npu import overflow_flag
-from numcheck_torch.observed import observed
-from numcheck_torch.optimizers import Fleet, with_closure
-from numcheck_torch.scaler import ScaleWatch
+from numcheck_torch.loss_function import released
+from numcheck_torch.optimizers import with_closure
 from numcheck_torch.sentinel import look
-from numcheck_torch.unwrap import Subject, core_of
-from numcheck_torch.window import Window
+from numcheck_torch.unwrap import core_of
 from numcheck_torch.withhold import Withheld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from numcheck.monitor import Options
-    from numcheck.record.trace import Trace
     from numcheck_torch.engine import EngineRun
-    from numcheck_torch.npu import OverflowFlag
     from numcheck_torch.places import Place
-    from numcheck_torch.program import Program
     from numcheck_torch.sentinel import Reading
 
 __all__ = ["TorchMonitor"]
 
-_NAMES_LAST = 64
-"""Steps after which the list of parameters is made anew."""
 
-
-class TorchMonitor(Monitor):
+class TorchMonitor(Bench):
     """Watches one module: what it was called with, its loss, gradients and update.
 
     Args:
@@ -65,69 +51,14 @@ class TorchMonitor(Monitor):
         optimizers: tuple[torch.optim.Optimizer, ...] = (),
         scaler: torch.amp.GradScaler | None = None,
     ) -> None:
-        super().__init__(options, framework="torch", torch=str(torch.__version__))
-        self.scale = ScaleWatch(scaler)
-        self.clip: tuple[float, torch.Tensor] | None = None
+        super().__init__(model, options, optimizers, scaler)
         parts = [model] if isinstance(model, torch.nn.Module) else [*model.values()]
-        self._core = Subject(model)
-        self._window = Window(self.fault)
-        self._fleet = Fleet(optimizers)
-        self._initial: dict[str, torch.Tensor] | None = None
-        self._overflow: OverflowFlag | None = None
         self._audit_due = options.audit_first
         self._is_bad = False
-        self._named: list[tuple[str, torch.nn.Parameter]] | None = None
-        self._named_until = 0
-        self._live = Live(options.level, self.model, self._described())
         self._withheld: Withheld | None = None
-        self._earlier: tuple[int, Program] | None = None
-        self._loss_functions: list[Callable[..., Any]] = []
-        self._sleepers = 0
         self.hooks = Hooks(parts, self)
         self._at_exit = functools.partial(_close_at_exit, weakref.ref(self))
         atexit.register(self._at_exit)
-
-    # --- being on and off ---
-
-    @property
-    def model(self) -> torch.nn.Module:
-        """The watched module itself, without compiled or distributed wrappers."""
-        return self._core.module
-
-    @property
-    def program(self) -> Program:
-        """What the present step did so far."""
-        return self._window.program
-
-    @property
-    def optimizers(self) -> tuple[torch.optim.Optimizer, ...]:
-        """The optimizers known to train the module."""
-        return self._fleet.known
-
-    @property
-    def is_asleep(self) -> bool:
-        """Whether hooks do nothing now: closed, or a replay is running."""
-        return self._closed or self._sleepers > 0
-
-    @contextlib.contextmanager
-    def asleep(self) -> Iterator[None]:
-        """Run a block during which the hooks do nothing."""
-        self._sleepers += 1
-        try:
-            with self._live.suspended():
-                yield
-        finally:
-            self._sleepers -= 1
-
-    def watch(self, loss_fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a loss function to use in place of `loss_fn`.
-
-        Not needed where the loss is computed between the module and `backward` in the
-        ordinary way. It helps where operators hide from PyTorch's dispatcher: compiled
-        losses, and autograd functions of one's own.
-        """
-        self._loss_functions.append(loss_fn)
-        return followed(loss_fn, self._window)
 
     def close(self) -> None:
         """Deliver what is still pending and stop watching. May be called twice."""
@@ -194,7 +125,9 @@ class TorchMonitor(Monitor):
         self, parameters: Any, max_norm: float, total_norm: torch.Tensor
     ) -> None:
         """Keep the norm the loop computed anyway."""
-        if isinstance(parameters, list) and self._covers(parameters):
+        if isinstance(parameters, list) and self._parameters.are_among(
+            parameters, self.step
+        ):
             self.clip = float(max_norm), total_norm
 
     @guarded("the hook before the update")
@@ -211,7 +144,9 @@ class TorchMonitor(Monitor):
             self._check(found_inf=getattr(optimizer, "found_inf", None))
         if self._is_bad and self.options.on_error == "skip":
             self._withheld = Withheld(optimizer)
-        self._live.before_update(self._window.losses, self._gradients())
+        self._live.before_update(
+            self._window.losses, self._parameters.gradients(self.step)
+        )
         return with_closure(args, kwargs, self._evaluated)
 
     @guarded("the look at a closure's gradients")
@@ -250,7 +185,7 @@ class TorchMonitor(Monitor):
         """Look at loss and gradients, once, and act on what is seen."""
         self._window.is_fresh = False
         reading = look(
-            self._gradients(),
+            self._parameters.gradients(self.step),
             self._window.losses,
             total=None if self.clip is None else self.clip[1],
             found_inf=found_inf,
@@ -307,7 +242,7 @@ class TorchMonitor(Monitor):
         elif self._window.is_fresh:
             if self._window.awaits_gradient:
                 self._check_thrown_away(self._window.candidates)
-            elif not self._trained():
+            elif not self._parameters.gradients(self.step):
                 self._check_thrown_away(self._window.losses)
 
     @guarded("the look at the last step")
@@ -341,86 +276,6 @@ class TorchMonitor(Monitor):
         self._is_bad = False
         self._fleet.clear()
         self._window.forget()
-
-    def _keep_trace(self) -> None:
-        """End the recording of the step, where steps are recorded."""
-        trace = self._live.finish()
-        if trace is not None:
-            self.record(trace)
-
-    # --- what is known ---
-
-    def _described(self) -> dict[str, str]:
-        return {"framework": "torch", "torch": str(torch.__version__)}
-
-    def laboratory(
-        self, *, with_update: bool, unscaled: bool = False
-    ) -> TorchLaboratory:
-        """Return the present step, ready to be run again.
-
-        Args:
-            with_update: the optimizers' update belongs to it.
-            unscaled: with a loss scale of 1 in place of the scaler's.
-        """
-        return self._bench(
-            self.program,
-            self.step,
-            optimizers=self.optimizers if with_update else (),
-            unscaled=unscaled,
-        )
-
-    def earlier_laboratory(self, ruined: tuple[str, ...]) -> TorchLaboratory | None:
-        """Return the step before, whose update ruined the named parameters."""
-        if self._earlier is None:
-            return None
-        step, program = self._earlier
-        optimizers = self.optimizers
-        return self._bench(program, step, optimizers=optimizers, repaired=ruined)
-
-    def _bench(self, program: Program, step: int, **changes: Any) -> TorchLaboratory:
-        return TorchLaboratory(
-            self.model,
-            program,
-            step,
-            asleep=self.asleep,
-            initial=self._initial or None,
-            scale=self.scale.tensor,
-            meta=self._described(),
-            **changes,
-        )
-
-    def observed(self) -> Trace:
-        """Return what can be looked at of the present step without running it."""
-        losses = self._window.losses or self._window.candidates
-        gradients = self._gradients()
-        return observed(
-            self.step, self.model, self.program, losses, gradients, **self._described()
-        )
-
-    def _begin(self) -> None:
-        """Look around once, when training begins."""
-        self._initial = copy_of_parameters(self.model)
-        self._window.trains(self.model.parameters())
-        self._fleet.look_around(self.model)
-        self.scale.look_around()
-        self._overflow = overflow_flag(listening=True)
-
-    def _trained(self) -> list[torch.nn.Parameter]:
-        """Return the parameters that have a gradient now."""
-        self._gradients()
-        return [p for _, p in self._named or () if p.grad is not None]
-
-    def _gradients(self) -> list[tuple[str, torch.Tensor]]:
-        if self._named is None or self.step >= self._named_until:
-            # Walking the modules costs more than the check itself.
-            self._named = list(self.model.named_parameters())
-            self._named_until = self.step + _NAMES_LAST
-        return [(n, p.grad) for n, p in self._named if p.grad is not None]
-
-    def _covers(self, parameters: list[Any]) -> bool:
-        """Whether the list holds every parameter that has a gradient."""
-        listed = {id(p) for p in parameters}
-        return all(id(p) in listed for p in self._trained())
 
 
 def _close_at_exit(reference: weakref.ref[TorchMonitor]) -> None:

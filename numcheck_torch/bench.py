@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a monitor knows of its module, and the steps it can run again."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from numcheck.monitor import Monitor
+from numcheck_torch.initial import copy_of_parameters
+from numcheck_torch.laboratory import TorchLaboratory
+from numcheck_torch.live import Live
+from numcheck_torch.loss_function import followed
+from numcheck_torch.npu import overflow_flag
+from numcheck_torch.observed import observed
+from numcheck_torch.optimizers import Fleet
+from numcheck_torch.parameters import Parameters
+from numcheck_torch.scaler import ScaleWatch
+from numcheck_torch.unwrap import Subject
+from numcheck_torch.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from numcheck.monitor import Options
+    from numcheck.record.trace import Trace
+    from numcheck_torch.npu import OverflowFlag
+    from numcheck_torch.program import Program
+
+__all__ = ["Bench"]
+
+
+class Bench(Monitor):
+    """A monitor's knowledge of its module; `TorchMonitor` adds the listening.
+
+    Args:
+        model: the module, or several by name where one loss trains them together.
+        options: how to watch.
+        optimizers: those that train it; found by their parameters when empty.
+        scaler: the gradient scaler; heard of by itself when None.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module | Mapping[str, torch.nn.Module],
+        options: Options,
+        optimizers: tuple[torch.optim.Optimizer, ...] = (),
+        scaler: torch.amp.GradScaler | None = None,
+    ) -> None:
+        super().__init__(options, framework="torch", torch=str(torch.__version__))
+        self.scale = ScaleWatch(scaler)
+        self.clip: tuple[float, torch.Tensor] | None = None
+        self._core = Subject(model)
+        self._window = Window(self.fault)
+        self._fleet = Fleet(optimizers)
+        self._initial: dict[str, torch.Tensor] | None = None
+        self._overflow: OverflowFlag | None = None
+        self._parameters = Parameters(self._core)
+        self._live = Live(options.level, self.model, self._described())
+        self._earlier: tuple[int, Program] | None = None
+        self._loss_functions: list[Callable[..., Any]] = []
+        self._sleepers = 0
+
+    @property
+    def model(self) -> torch.nn.Module:
+        """The watched module itself, without compiled or distributed wrappers."""
+        return self._core.module
+
+    @property
+    def program(self) -> Program:
+        """What the present step did so far."""
+        return self._window.program
+
+    @property
+    def optimizers(self) -> tuple[torch.optim.Optimizer, ...]:
+        """The optimizers known to train the module."""
+        return self._fleet.known
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether hooks do nothing now: closed, or a replay is running."""
+        return self._closed or self._sleepers > 0
+
+    @contextlib.contextmanager
+    def asleep(self) -> Iterator[None]:
+        """Run a block during which the hooks do nothing."""
+        self._sleepers += 1
+        try:
+            with self._live.suspended():
+                yield
+        finally:
+            self._sleepers -= 1
+
+    def watch(self, loss_fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a loss function to use in place of `loss_fn`.
+
+        Not needed where the loss is computed between the module and `backward` in the
+        ordinary way. It helps where operators hide from PyTorch's dispatcher: compiled
+        losses, and autograd functions of one's own.
+        """
+        self._loss_functions.append(loss_fn)
+        return followed(loss_fn, self._window)
+
+    def _keep_trace(self) -> None:
+        """End the recording of the step, where steps are recorded."""
+        trace = self._live.finish()
+        if trace is not None:
+            self.record(trace)
+
+    def _described(self) -> dict[str, str]:
+        return {"framework": "torch", "torch": str(torch.__version__)}
+
+    def laboratory(
+        self, *, with_update: bool, unscaled: bool = False
+    ) -> TorchLaboratory:
+        """Return the present step, ready to be run again.
+
+        Args:
+            with_update: the optimizers' update belongs to it.
+            unscaled: with a loss scale of 1 in place of the scaler's.
+        """
+        return self._bench(
+            self.program,
+            self.step,
+            optimizers=self.optimizers if with_update else (),
+            unscaled=unscaled,
+        )
+
+    def earlier_laboratory(self, ruined: tuple[str, ...]) -> TorchLaboratory | None:
+        """Return the step before, whose update ruined the named parameters."""
+        if self._earlier is None:
+            return None
+        step, program = self._earlier
+        optimizers = self.optimizers
+        return self._bench(program, step, optimizers=optimizers, repaired=ruined)
+
+    def _bench(self, program: Program, step: int, **changes: Any) -> TorchLaboratory:
+        return TorchLaboratory(
+            self.model,
+            program,
+            step,
+            asleep=self.asleep,
+            initial=self._initial or None,
+            scale=self.scale.tensor,
+            meta=self._described(),
+            **changes,
+        )
+
+    def observed(self) -> Trace:
+        """Return what can be looked at of the present step without running it."""
+        losses = self._window.losses or self._window.candidates
+        gradients = self._parameters.gradients(self.step)
+        return observed(
+            self.step, self.model, self.program, losses, gradients, **self._described()
+        )
+
+    def _begin(self) -> None:
+        """Look around once, when training begins."""
+        self._initial = copy_of_parameters(self.model)
+        self._window.trains(self.model.parameters())
+        self._fleet.look_around(self.model)
+        self.scale.look_around()
+        self._overflow = overflow_flag(listening=True)
