@@ -8,6 +8,7 @@ import importlib.util
 import linecache
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jax.extend import source_info_util
@@ -30,6 +31,8 @@ _LIBRARIES: Final = (
     "optax",
     "orbax",
 )
+# The demonstration is a user's program that happens to be shipped with numcheck.
+_DEMO: Final = str(Path(__file__).with_name("demo.py"))
 _FRAME: Final = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::\d+)? \((?P<name>.*)\)")
 _DEPTH: Final = 64
 
@@ -47,11 +50,15 @@ def user_line(info: SourceInfo) -> SourceLine | None:
 def _line_of(frames: str) -> SourceLine | None:
     for text in reversed(frames.splitlines()):
         match = _FRAME.fullmatch(text.strip())
-        if match and not match["file"].startswith(_library_folders()):
+        if match and _is_users(match["file"]):
             file, line = match["file"], int(match["line"])
             words = linecache.getline(file, line).strip()
             return SourceLine(file, line, match["name"], words)
     return None
+
+
+def _is_users(file: str) -> bool:
+    return file == _DEMO or not file.startswith(_library_folders())
 
 
 @functools.cache

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numcheck_jax.interpreter.cell import Cell, Frame
     from numcheck_jax.interpreter.lifting import Lifting
     from numcheck_jax.interpreter.rows import Rows
-    from numcheck_jax.interpreter.rules.loops import Loop
+    from numcheck_jax.interpreter.rules.loops import Course
 
     # Constants, sequences, and operands of the condition.
     Fixed = tuple[list[Lane], list[Lane], list[Any]]
@@ -50,18 +50,16 @@ class State(NamedTuple):
 class Advance:
     """Runs iterations of one loop."""
 
-    def __init__(self, loop: Loop, lifting: Lifting | None, frame: Frame) -> None:
-        """Prepare to run `loop` beside its lifted self."""
+    def __init__(self, course: Course, lifting: Lifting | None, frame: Frame) -> None:
+        """Prepare to run a loop beside its lifted self."""
         tape = StagedTape(
             REPLAYED, lifting, policy=lambda _eqn: True, measure="full", elements=True
         )
         self._tape = tape
         self._frame = frame
-        self._reverse = loop.reverse
-        self._length = loop.length
-        self._carried = loop.carried
-        self._condition = loop.condition
-        self.body = Body(tape, loop.body, frame)
+        self._course = course
+        self._carried = course.carried
+        self.body = Body(tape, course.body, frame)
         self._compiled = jax.jit(self._run)
         self._shapes: Any = None
 
@@ -71,14 +69,15 @@ class Advance:
             self._shapes = jax.eval_shape(self._step, fixed, carry, jnp.int32(i))
         found, rows = self._shapes
         ys = jax.tree.map(
-            lambda y: jnp.zeros((self._length or 0, *y.shape), y.dtype),
+            lambda y: jnp.zeros((self._course.length or 0, *y.shape), y.dtype),
             found[self._carried :],
         )
         return State(jnp.int32(i), carry, ys, empty_like(rows))
 
     def __call__(self, state: State, fixed: Fixed, stop: Any) -> State:
         """Run up to iteration `stop`, or to the loop's own end."""
-        last = min(int(stop), (1 << 31) - 1 if self._length is None else self._length)
+        length = self._course.length
+        last = min(int(stop), length if length is not None else (1 << 31) - 1)
         end: State = self._compiled(state, fixed, jnp.int32(last))
         return end
 
@@ -92,7 +91,7 @@ class Advance:
     def _iteration(self, fixed: Fixed, state: State) -> State:
         found, new = self._step(fixed, state.carry, state.i)
         carry, made = found[: self._carried], found[self._carried :]
-        where = self._label(state.i)
+        where = self._course.label(state.i)
         ys = jax.tree.map(
             lambda ys, y: lax.dynamic_update_index_in_dim(ys, y, where, 0),
             state.ys,
@@ -105,7 +104,7 @@ class Advance:
         self, fixed: Fixed, carry: Sequence[Lane], i: Any
     ) -> tuple[list[Lane], Rows]:
         consts, sequences, _ = fixed
-        where = self._label(i)
+        where = self._course.label(i)
         elements = jax.tree.map(
             lambda x: lax.dynamic_index_in_dim(x, where, keepdims=False), sequences
         )
@@ -121,11 +120,8 @@ class Advance:
 
         return after
 
-    def _label(self, i: Any) -> Any:
-        return self._length - 1 - i if self._reverse and self._length else i
-
     def _goes(self, fixed: Fixed, carry: Sequence[Lane]) -> Any:
-        if self._condition is None:
+        if self._course.condition is None:
             return None
         values = [x.value for x in carry]
-        return self._tape.decide(self._condition, [*fixed[2], *values])
+        return self._tape.decide(self._course.condition, [*fixed[2], *values])

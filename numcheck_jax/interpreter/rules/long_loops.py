@@ -9,8 +9,8 @@ their neighbours are then recorded one by one; what lies between stays merged.
 from __future__ import annotations
 
 import dataclasses
-import weakref
-from typing import TYPE_CHECKING, Any, Final
+import functools
+from typing import TYPE_CHECKING, Final
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,29 +18,24 @@ import numpy as np
 from numcheck_jax.interpreter.advance import Advance
 from numcheck_jax.interpreter.body import adopt, lane
 from numcheck_jax.interpreter.cell import Cell
+from numcheck_jax.interpreter.lifting import Lifting
 from numcheck_jax.interpreter.rows import NEVER, decode_into
 from numcheck_jax.interpreter.rules.loops import iterate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jax.extend.core import Jaxpr
-
     from numcheck_jax.interpreter.advance import State
     from numcheck_jax.interpreter.cell import Frame
     from numcheck_jax.interpreter.concrete import ConcreteTape
+    from numcheck_jax.interpreter.lifting import Target
     from numcheck_jax.interpreter.rows import Rows
-    from numcheck_jax.interpreter.rules.loops import Loop
+    from numcheck_jax.interpreter.rules.loops import Course, Loop
 
 __all__ = ["run_long"]
 
 _WINDOWS: Final = 4
 """How many different iterations of one loop are recorded with their neighbours."""
-
-# Compiled loops live as long as the jaxprs that they run.
-_ADVANCES: Final[weakref.WeakKeyDictionary[Jaxpr, dict[Any, Advance]]] = (
-    weakref.WeakKeyDictionary()
-)
 
 
 def run_long(
@@ -49,7 +44,11 @@ def run_long(
     """Run a loop from iteration `start` on and return its outputs."""
     loop = dataclasses.replace(loop, consts=_with_nodes(tape, loop.consts))
     cells = _with_nodes(tape, carry)
-    advance = _advance(tape, loop, frame)
+    advance = _advance(
+        loop.course,
+        None if tape.lifting is None else tape.lifting.to,
+        dataclasses.replace(frame, iteration=()),
+    )
     fixed = (
         [lane(tape, c) for c in loop.consts],
         [lane(tape, c) for c in loop.sequences],
@@ -77,7 +76,7 @@ def run_long(
             [stacks[k] for stacks in made],
             y.value,
             frame,
-            output=loop.carried + k,
+            output=loop.course.carried + k,
             shadow=y.shadow,
         )
         for k, y in enumerate(end.ys)
@@ -94,14 +93,10 @@ def _with_nodes(tape: ConcreteTape, cells: Sequence[Cell]) -> list[Cell]:
     return [named(cell) for cell in cells]
 
 
-def _advance(tape: ConcreteTape, loop: Loop, frame: Frame) -> Advance:
-    known = _ADVANCES.setdefault(loop.body.jaxpr, {})
-    shadow = None if tape.lifting is None else tape.lifting.to
-    key = (shadow, loop.length, loop.reverse, frame.place, frame.line)
-    if key not in known:
-        outside = dataclasses.replace(frame, iteration=())
-        known[key] = Advance(loop, tape.lifting, outside)
-    return known[key]
+@functools.lru_cache(maxsize=64)
+def _advance(course: Course, shadow: Target | None, frame: Frame) -> Advance:
+    """Return the compiled loop; kept, since a step is often replayed again."""
+    return Advance(course, None if shadow is None else Lifting(shadow), frame)
 
 
 def _windows(rows: Rows, start: int, stop: int) -> list[tuple[int, int]]:
@@ -126,13 +121,13 @@ def _merged(
     frame: Frame,
 ) -> tuple[list[Cell], list[Cell]]:
     """Note a run of iterations as one, and return its carry and stacked values."""
-    fixed = len(loop.consts)
+    course, fixed = loop.course, len(loop.consts)
     operands = [c.node for c in (*loop.consts, *cells, *loop.sequences)]
-    back = {fixed + k: k for k in range(loop.carried)}
+    back = {fixed + k: k for k in range(course.carried)}
     outputs, measured = adopt(tape.graph, advance.body, operands, back)
-    decode_into(tape.graph, measured, state.rows, frame.iteration, label=loop.label)
+    decode_into(tape.graph, measured, state.rows, frame.iteration, label=course.label)
     carry = [
         Cell(x.value, n, x.shadow)
-        for x, n in zip(state.carry, outputs[: loop.carried], strict=True)
+        for x, n in zip(state.carry, outputs[: course.carried], strict=True)
     ]
-    return carry, [Cell(None, n) for n in outputs[loop.carried :]]
+    return carry, [Cell(None, n) for n in outputs[course.carried :]]

@@ -22,41 +22,50 @@ if TYPE_CHECKING:
     from numcheck_jax.interpreter.concrete import ConcreteTape
     from numcheck_jax.interpreter.tape import Tape
 
-__all__ = ["Loop", "frozen", "iterate", "scan", "while_loop"]
+__all__ = ["Course", "Loop", "frozen", "iterate", "scan", "while_loop"]
 
 _BUDGET: Final = 512
 """Values of a loop that are recorded one by one before iterations are merged."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Loop:
-    """A `scan` or a `while`.
+class Course:
+    """How a `scan` or a `while` runs, whatever its operands.
 
     Attributes:
-        op: name of its primitive.
         body: what one iteration computes.
-        consts: operands that stay the same.
-        sequences: operands of which each iteration reads one element.
         carried: number of values handed from one iteration to the next.
         length: number of iterations; None when only the condition knows.
         reverse: whether it runs from the last element to the first.
         condition: what decides whether to go on; None for a `scan`.
-        asked: operands of the condition.
     """
 
-    op: str
     body: ClosedJaxpr
-    consts: Sequence[Cell]
-    sequences: Sequence[Cell]
     carried: int
     length: int | None = None
     reverse: bool = False
     condition: ClosedJaxpr | None = None
-    asked: Sequence[Any] = ()
 
-    def label(self, i: int) -> int:
+    def label(self, i: Any) -> Any:
         """Return the number of the element that the i-th iteration reads."""
         return self.length - 1 - i if self.reverse and self.length else i
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loop:
+    """A `scan` or a `while` with its operands.
+
+    Attributes:
+        course: how it runs.
+        consts: operands that stay the same.
+        sequences: operands of which each iteration reads one element.
+        asked: operands of the condition.
+    """
+
+    course: Course
+    consts: Sequence[Cell]
+    sequences: Sequence[Cell] = ()
+    asked: Sequence[Any] = ()
 
 
 def scan(
@@ -68,23 +77,16 @@ def scan(
     p = eqn.params
     fixed, carried, length = p["num_consts"], p["num_carry"], p["length"]
     last = fixed + carried
-    loop = Loop(
-        "scan",
-        p["jaxpr"],
-        operands[:fixed],
-        operands[last:],
-        carried,
-        length,
-        p["reverse"],
-    )
+    course = Course(p["jaxpr"], carried, length, p["reverse"])
+    loop = Loop(course, operands[:fixed], operands[last:])
     carry = list(operands[fixed:last])
-    if length > _affordable(loop.body) and not loop.body.effects:
+    if length > _affordable(course.body) and not course.body.effects:
         return run_long(tape, loop, carry, 0, frame)
     made: list[list[Cell]] = []
     for i in range(length):
         carry, found = iterate(tape, loop, carry, i, frame)
         made.append(found)
-    order = made[::-1] if loop.reverse else made
+    order = made[::-1] if course.reverse else made
     stacks = [
         stacked(tape, eqn, k, [found[k - carried] for found in order], frame)
         for k in range(carried, len(eqn.outvars))
@@ -100,20 +102,14 @@ def while_loop(
 
     p = eqn.params
     tests, fixed = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
-    loop = Loop(
-        "while",
-        p["body_jaxpr"],
-        operands[tests:fixed],
-        (),
-        len(operands) - fixed,
-        condition=p["cond_jaxpr"],
-        asked=[c.value for c in operands[:tests]],
-    )
+    course = Course(p["body_jaxpr"], len(operands) - fixed, condition=p["cond_jaxpr"])
+    asked = _values(operands[:tests])
+    loop = Loop(course, operands[tests:fixed], asked=asked)
     carry = list(operands[fixed:])
-    most = _affordable(loop.body)
+    most = _affordable(course.body)
     i = 0
-    while jnp.any(tape.decide(p["cond_jaxpr"], [*loop.asked, *_values(carry)])):
-        if i >= most and not loop.body.effects:
+    while jnp.any(tape.decide(p["cond_jaxpr"], [*asked, *_values(carry)])):
+        if i >= most and not course.body.effects:
             return run_long(tape, loop, carry, i, frame)
         carry, _ = iterate(tape, loop, carry, i, frame)
         i += 1
@@ -124,16 +120,17 @@ def iterate(
     tape: Tape, loop: Loop, carry: Sequence[Cell], i: int, frame: Frame
 ) -> tuple[list[Cell], list[Cell]]:
     """Run the i-th iteration and return the new carry and what is stacked up."""
-    label = loop.label(i)
+    course = loop.course
+    label = course.label(i)
     inner = dataclasses.replace(frame, iteration=(*frame.iteration, label))
     elements = [_element(tape, cell, label, inner) for cell in loop.sequences]
     operands = [*loop.consts, *carry, *elements]
-    found = interpret_closed(tape, loop.body, operands, inner)
-    if loop.condition is not None:
-        go = tape.decide(loop.condition, [*loop.asked, *_values(carry)])
+    found = interpret_closed(tape, course.body, operands, inner)
+    if course.condition is not None:
+        go = tape.decide(course.condition, [*loop.asked, *_values(carry)])
         if jnp.ndim(go):
             found = frozen(tape, go, found, carry, inner)
-    return found[: loop.carried], found[loop.carried :]
+    return found[: course.carried], found[course.carried :]
 
 
 def _affordable(body: ClosedJaxpr) -> int:
