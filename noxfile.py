@@ -110,6 +110,16 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def npu(session: nox.Session) -> None:
+    """Runs the PyTorch tests on a simulated NPU, as far as they can hold there."""
+    session.install(*PINNED, "--editable", EXTRAS["torch"], *group("test-torch"))
+    where = [f"tests/torch/{d}" for d in ("identity", "lift", "recorder", "watch")]
+    session.run(
+        "pytest", "-p", "tests.torch.npu.everywhere", *(session.posargs or where)
+    )
+
+
+@nox.session(default=False)
 def contract(session: nox.Session) -> None:
     """Reads the real torch_npu wheel, to see that what the adapter uses is there."""
     session.install(*PINNED, "--editable", EXTRAS["torch"], *group("test-torch"))

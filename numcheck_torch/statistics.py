@@ -23,7 +23,7 @@ from numcheck_torch.dtypes import is_measurable, smallest_normal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Measurement", "measure", "read", "summarize", "to_host"]
+__all__ = ["Measurement", "measure", "read", "stored", "summarize", "to_host"]
 
 WITHOUT_FLOAT64: Final = frozenset({"npu", "mps"})
 # Elements handled at once; bounds the temporaries of one measurement to a few times
@@ -76,7 +76,9 @@ def measure(tensor: torch.Tensor, *, exponents: bool = False) -> Measurement | N
     """Launch the reductions of one tensor; None when it is empty or not measurable."""
     if not tensor.numel() or not is_measurable(tensor.dtype):
         return None
-    flat = _flat(tensor.detach())
+    flat = stored(tensor.detach()).reshape(-1)
+    if not flat.numel():
+        return None
     normal = smallest_normal(flat.dtype)
     rows = [_chunk(_widened(part), normal) for part in flat.split(CHUNK)]
     histogram = _exponents(flat) if exponents else None
@@ -121,18 +123,28 @@ def _unpack(
         high=high,
         amax=amax if finite else None,
         amin=amin if finite > zero else None,
-        total=float(values[:, 4].double().sum()),
-        total_sq=float(values[:, 5].double().sum()),
+        total=_known(values[:, 4]),
+        total_sq=_known(values[:, 5]),
         exponents=None if exponents is None else _binades(exponents),
     )
 
 
-def _flat(tensor: torch.Tensor) -> torch.Tensor:
+def stored(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the real numbers a tensor stores, as a dense tensor.
+
+    A sparse tensor's implicit zeros are left out; both parts of complex ones count.
+
+    Example:
+        >>> stored(torch.tensor([1 + 2j])).tolist()
+        [[1.0, 2.0]]
+    """
+    if tensor.layout == torch.sparse_coo:
+        tensor = tensor.coalesce().values()
+    elif tensor.layout != torch.strided:
+        tensor = tensor.values()
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor.resolve_conj())
-    if tensor.is_sparse:
-        tensor = tensor.coalesce().values()
-    return tensor.reshape(-1)
+    return tensor
 
 
 def _widened(flat: torch.Tensor) -> torch.Tensor:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils.backend_registration import (
     _DummyBackendModule,
     _setup_privateuseone_for_python_backend,
@@ -164,6 +165,10 @@ class NpuTensor(torch.Tensor):
         torch.Tensor.data.__set__(self, value)
         self.raw = value.raw
 
+    def numpy(self, *, force: bool = False) -> Any:
+        CHIP.waits += 1
+        return self.raw.numpy(force=force)
+
     def tolist(self) -> Any:
         CHIP.waits += 1
         return self.raw.tolist()
@@ -205,7 +210,9 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         known = wrappers.get(id(x))
         return NpuTensor(x) if known is None else known
 
-    return pytree.tree_map(wrapped, result)
+    out = pytree.tree_map(wrapped, result)
+    # Views share storage on a real device, and the recorder goes by that.
+    return return_and_correct_aliasing(func, args, kwargs, out) if func.is_view else out
 
 
 def _refuse(func: Any, leaves: list[Any]) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from numcheck_torch.statistics import summarize
 from tests.torch.npu.device import CHIP, chip
 
 
@@ -59,3 +60,9 @@ def test_it_notes_float64_and_missing_kernels() -> None:
     torch.aminmax(torch.ones(2, device="npu"))
     assert any("float64" in name for name in CHIP.forbidden)
     assert "aten::aminmax" in CHIP.forbidden
+
+
+def test_a_float32_sum_that_overflows_is_not_known() -> None:
+    huge = torch.full((4,), 3e38).to("npu")
+    held = summarize(huge)
+    assert (held.amax, held.total, held.total_sq) == (pytest.approx(3e38), None, None)

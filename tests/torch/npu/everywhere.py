@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the other PyTorch tests on the simulated device: ``pytest -p`` this module."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Final
+
+import pytest
+import torch
+
+from tests.torch.npu.device import NpuTensor, chip, install
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOT_HERE: Final = {
+    "test_compiled_": "PyTorch does not compile wrapper subclasses",
+    "test_settings_of_the_training_reach_the_finding": "expects the CPU's settings",
+    "test_audit_of_the_first_step_sees_a_flushed_gradient": "asks for CPU autocast",
+    "test_search_for_a_loss_scale_is_no_fault": "asks for the CPU's scaler",
+    "test_every_value_of_a_format_is_counted": "expects sums in float64",
+    "test_chunks_merge_to_the_summary": "expects sums in float64",
+    "test_sums_of_squares_do_not_overflow": "expects sums in float64",
+    "test_a_sparse_tensor_counts": "the simulated tensors are dense",
+    "float64_twin": "there is no float64",
+    "[many_kinds]": "there is no float64",
+    "test_a_checkpoint_recomputes_under_the_same_line_and_module[True]": (
+        "a reentrant checkpoint leaves the thread of the device"
+    ),
+}
+"""Tests that cannot hold on this device, by a part of their name, and why."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what cannot hold here."""
+    for item in items:
+        for part, why in NOT_HERE.items():
+            if part in item.name:
+                item.add_marker(pytest.mark.skip(reason=why))
+
+
+@pytest.fixture(autouse=True)
+def _on_the_simulated_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    install()
+    for name in ("recorder", "check_numerics"):
+        module = importlib.import_module(f"numcheck_torch.{name}")
+        monkeypatch.setattr(module, "_PLAIN", module._PLAIN | {NpuTensor})
+    with chip(), torch.device("npu"):
+        yield
