@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from numcheck_torch.script import Entry
     from numcheck_torch.shadow import Prepared
 
-__all__ = ["Call", "Surroundings", "outputs_of"]
+__all__ = ["PLAIN", "Call", "Surroundings", "outputs_of"]
+
+PLAIN: Final = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
+"""Types of tensors that hold their values themselves."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -166,19 +169,18 @@ def _first(operands: list[list[int]]) -> int | None:
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, list | tuple):
-        return [v for v in value if isinstance(v, torch.Tensor)]
-    return []
+    values = value if isinstance(value, list | tuple) else (value,)
+    return [v for v in values if _has_values(v)]
+
+
+def _has_values(value: Any) -> bool:
+    """Whether it is a tensor that holds something: no meta or fake tensor."""
+    return type(value) in PLAIN and not value.is_meta
 
 
 def _flattened(result: Any) -> Iterator[torch.Tensor | None]:
-    if isinstance(result, torch.Tensor):
-        yield result
-    elif isinstance(result, list | tuple):
-        for value in result:
-            if isinstance(value, list | tuple):
-                yield from _tensors(value)
-            else:
-                yield value if isinstance(value, torch.Tensor) else None
+    for value in result if isinstance(result, list | tuple) else (result,):
+        if isinstance(value, list | tuple):
+            yield from _tensors(value)
+        else:
+            yield value if _has_values(value) else None

@@ -98,6 +98,12 @@ class Memory:
             holder.writes.append((site, holder.clock))
         holder.regions[region] = (site, holder.clock)
 
+    def disturb(self, tensor: torch.Tensor, site: int) -> None:
+        """Note that `site` goes on writing to the tensor behind the program's back."""
+        holder = self._holder(tensor)
+        holder.clock += 1
+        holder.writes = [*(holder.writes or ()), (site, holder.clock)]
+
     def expect(self, tensor: torch.Tensor, op: str, role: Role) -> None:
         """Name a value whose site is made only when something reads it."""
         self._holder(tensor)

@@ -14,7 +14,7 @@ import torch
 
 from numcheck.measure.summary import Summary
 from numcheck_torch.dtypes import is_measurable
-from numcheck_torch.statistics import measure, read, to_host
+from numcheck_torch.statistics import measure, read, stored, to_host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,8 +114,8 @@ class ExtremesMeter(_Adopted):
         dtype = tensor.dtype
         if not tensor.numel():
             self._known[site] = Summary.empty()
-        elif dtype.is_complex:
-            self.take(site, torch.view_as_real(tensor.resolve_conj()))
+        elif dtype.is_complex or tensor.layout != torch.strided:
+            self.take(site, stored(tensor))
         elif dtype.is_floating_point and is_measurable(dtype):
             key = dtype, tensor.device
             table = self._tables.get(key)
@@ -195,8 +195,7 @@ def extremes(tensor: torch.Tensor) -> torch.Tensor:
         >>> extremes(torch.tensor([3.0, -1.0], dtype=torch.float16))
         tensor([-1.,  3.])
     """
-    if tensor.is_complex():
-        tensor = torch.view_as_real(tensor.resolve_conj())
+    tensor = stored(tensor)
     if tensor.dtype.itemsize < 2:
         tensor = tensor.float()
     value = _packed(tensor)

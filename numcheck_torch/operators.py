@@ -40,6 +40,8 @@ _HIDDEN_WRITES: Final = dict.fromkeys(
     ),
     _RUNNING,
 )
+# Arguments that collectives write to, which their schemas keep quiet as well.
+_RECEIVED: Final = frozenset({"tensors", "output_tensors", "output_tensor", "output"})
 # Scalars that stand where a tensor could.
 _OPERANDS: Final = frozenset(
     {
@@ -71,6 +73,8 @@ class Operator:
         is_foreach: whether it works on lists of tensors, element by element.
         is_random: whether it draws random numbers.
         is_silent: whether it has nothing to record.
+        is_unfinished: whether its outputs must not be read yet when it returns: a
+            collective goes on until it is waited for.
     """
 
     name: str
@@ -82,6 +86,7 @@ class Operator:
     is_foreach: bool
     is_random: bool
     is_silent: bool
+    is_unfinished: bool
     arguments: tuple[str, ...]
 
     def operands(
@@ -104,10 +109,7 @@ class Operator:
             if name in _RUNNING and not is_training:
                 continue
             value = args[position] if position < len(args) else kwargs.get(name)
-            if isinstance(value, torch.Tensor):
-                found.append(value)
-            elif isinstance(value, list | tuple):
-                found.extend(v for v in value if isinstance(v, torch.Tensor))
+            found.extend(_tensors(value))
         return found
 
     def _is_training(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -161,8 +163,11 @@ def describe(overload: OpOverload) -> Operator:
         for i, a in enumerate(schema.arguments)
         if (a.alias_info is not None and a.alias_info.is_write)
         or a.name in _HIDDEN_WRITES.get(name, ())
+        or (namespace == "c10d" and a.name in _RECEIVED)
     )
     out = {a.name for a in schema.arguments if a.is_out}
+    if namespace == "c10d":
+        out |= _RECEIVED - {"tensors"}
     discarded = out | _unread(name, effect, written)
     return Operator(
         name=str(overload),
@@ -175,6 +180,7 @@ def describe(overload: OpOverload) -> Operator:
         is_foreach=name.startswith(("_foreach_", "_fused_", "_amp_foreach_")),
         is_random=torch.Tag.nondeterministic_seeded in overload.tags,
         is_silent=namespace in _SILENT_NAMESPACES,
+        is_unfinished=family == "collective" and name != "wait_tensor",
         arguments=tuple(a.name for a in schema.arguments),
     )
 
@@ -187,6 +193,14 @@ def _unread(
         return {written[0][1]}
     shape_only = name.endswith("_like") or name.startswith("new_")
     return {"self"} if shape_only and effect in ("fill", "uninitialised") else set()
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _tensors(inner)
 
 
 def _is_integers(value: object) -> bool:

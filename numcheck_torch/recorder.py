@@ -15,7 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from numcheck.errors import ArgumentError
-from numcheck_torch.calls import Call, Surroundings, outputs_of
+from numcheck_torch.calls import PLAIN, Call, Surroundings, outputs_of
 from numcheck_torch.graph_runs import GraphRuns
 from numcheck_torch.meters import ExtremesMeter, FullMeter
 from numcheck_torch.npu import lens
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Recorder", "local"]
 
-_PLAIN: Final = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
+_VALUELESS: Final = frozenset({"FakeTensor", "FunctionalTensor"})
 _SHADOWS: Final = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -342,9 +342,12 @@ class _Mode(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        # Wrapper subclasses (DTensor…) unwrap themselves first; their local
-        # operators come here again.
-        if any(t not in _PLAIN for t in types):
+        if any(t not in PLAIN for t in types):
+            # Tensors without values belong to somebody who plans or traces.
+            if any(t.__name__ in _VALUELESS for t in types):
+                return func(*args, **(kwargs or {}))
+            # Wrapper subclasses (DTensor…) unwrap themselves first; their local
+            # operators come here again.
             return NotImplemented
         return self._record(func, args, kwargs or {})
 

@@ -130,7 +130,7 @@ class Shadow:
             self._equal.extend(site for site, _, _ in floats if site >= 0)
             return
         found = self._run(overload, operator, prepared, [t for _, t, _ in outputs])
-        self._settle(outputs, found, prepared)
+        self._settle(operator, outputs, found, prepared)
         self._compare([(site, tensor) for site, tensor, _ in floats])
 
     def note(self, site: int, tensor: torch.Tensor) -> None:
@@ -181,6 +181,7 @@ class Shadow:
 
     def _settle(
         self,
+        operator: Operator,
         outputs: Sequence[tuple[int, torch.Tensor, bool]],
         found: list[torch.Tensor] | None,
         prepared: Prepared,
@@ -190,7 +191,9 @@ class Shadow:
         fresh = iter(found or ())
         for _, tensor, is_written in outputs:
             if is_written:
-                if found is None:
+                if operator.is_unfinished:
+                    self._twins.pop(_key(tensor), None)
+                elif found is None:
                     self._reset(tensor)
                 continue
             shadow = next(fresh, None)

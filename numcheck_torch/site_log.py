@@ -111,6 +111,11 @@ class SiteLog:
         )
         index = self._append(site)
         self.memory.set(tensor, index, is_write=is_write)
+        if operator.is_unfinished:
+            if is_write:
+                # Nothing tells when it is done; the next reader waited for it.
+                self.memory.disturb(tensor, index)
+            return index, False
         if effect == "uninitialised" or self._follows(index, site, parents):
             return index, False
         return index, True
@@ -190,7 +195,8 @@ class SiteLog:
 
     def _follows(self, index: int, site: Site, parents: tuple[int, ...]) -> bool:
         """Whether what an output measures follows from its operand's measure."""
-        if site.effect not in ("move", "cast") or len(parents) != 1:
+        is_moved = site.effect in ("move", "cast") and site.family != "collective"
+        if not is_moved or len(parents) != 1:
             return False
         before = self._same.get(parents[0], parents[0])
         parent = self.builder.sites[before]

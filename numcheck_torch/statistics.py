@@ -129,6 +129,13 @@ def _unpack(
     )
 
 
+def _known(sums: torch.Tensor) -> float | None:
+    """Return the sum of the chunks' sums; None when a float32 one overflowed."""
+    total = float(sums.double().sum())
+    lost = sums.dtype == torch.float32 and not math.isfinite(total)
+    return None if lost else total
+
+
 def stored(tensor: torch.Tensor) -> torch.Tensor:
     """Return the real numbers a tensor stores, as a dense tensor.
 

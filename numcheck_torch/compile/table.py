@@ -135,7 +135,8 @@ def _row(
         literals=_literals(maker),
         detail=(*_scalars(maker), *place.detail),
     )
-    follows = effect in ("move", "cast") and _is_whole(maker, value, site.dtype)
+    is_moved = effect in ("move", "cast") and family != "collective"
+    follows = is_moved and _is_whole(maker, value, site.dtype)
     return Row(
         site=site,
         node=node,

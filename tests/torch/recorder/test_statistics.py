@@ -11,6 +11,7 @@ import torch
 
 from numcheck.measure.summary import Summary
 from numcheck_torch import statistics
+from numcheck_torch.meters import extremes
 from numcheck_torch.statistics import summarize
 
 FLOATS = [
@@ -100,6 +101,15 @@ def test_a_complex_tensor_counts_both_parts() -> None:
         torch.complex(torch.tensor([1.0, 0.0]), torch.tensor([math.inf, 2]))
     )
     assert (got.n, got.pos_inf, got.zero, got.amax) == (4, 1, 1, 2.0)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr], ids=str)
+def test_a_sparse_tensor_counts_what_it_stores(layout: torch.layout) -> None:
+    x = torch.tensor([[0.0, -3.0], [5.0, 0.0]]).to_sparse(layout=layout)
+    got = summarize(x)
+    assert (got.n, got.low, got.high, got.zero) == (2, -3.0, 5.0, 0)
+    assert extremes(x).tolist() == [-3.0, 5.0]
 
 
 def test_an_empty_tensor_is_the_identity_of_merge() -> None:
