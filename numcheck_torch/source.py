@@ -34,6 +34,8 @@ _PACKAGES: Final = tuple(
         Path(__file__).parent,
     )
 )
+# The demonstration is a user's program that happens to be shipped with numcheck.
+_DEMO: Final = str(Path(__file__).with_name("demo.py"))
 _PLUMBING: Final = (contextlib.__file__, functools.__file__, "<frozen ", "<string>")
 
 
@@ -84,12 +86,12 @@ def is_users(filename: str) -> bool:
 
 @functools.cache
 def _is_framework(filename: str) -> bool:
-    return filename.startswith(_PACKAGES + _PLUMBING)
+    return filename.startswith(_PACKAGES + _PLUMBING) and filename != _DEMO
 
 
 @functools.cache
 def _is_numcheck(filename: str) -> bool:
-    return filename.startswith(_PACKAGES[1:])
+    return filename.startswith(_PACKAGES[1:]) and filename != _DEMO
 
 
 @functools.lru_cache(maxsize=4096)
