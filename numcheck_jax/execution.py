@@ -83,6 +83,8 @@ class Execution:
             program = program_of(call)
         except CannotRunError as why:
             return Plan(reason=str(why))
+        if program.one_branch:
+            return Plan(reason="the function looks at values: no program stands for it")
         roles = assign(call, program)
         in_place = can_stand_in(call, program)
         if self._rollback and not in_place:

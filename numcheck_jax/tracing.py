@@ -16,10 +16,13 @@ import numpy as np
 
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_jax import flax_nnx
+from numcheck_jax.boundary import BOUNDARY
+from numcheck_jax.eager_tracing import run_noted
 from numcheck_jax.results import result_of
+from numcheck_jax.untouched import untouched
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from jax.extend.core import ClosedJaxpr
 
@@ -27,6 +30,12 @@ if TYPE_CHECKING:
     from numcheck_jax.results import Key, Result
 
 __all__ = ["Program", "program_of", "trace"]
+
+_LOOKED_AT = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,40 +47,54 @@ class Program:
         inputs: for each input of the jaxpr, its position among the call's leaves.
         outputs: for each output of the jaxpr, where it stands in what the user gets.
         shape: what the user gets, without its values.
+        one_branch: whether it stands for the branches of one call alone.
     """
 
     closed: ClosedJaxpr
     inputs: tuple[int, ...]
     outputs: tuple[Key, ...]
     shape: Result
+    one_branch: bool = False
 
 
 def program_of(call: Call) -> Program:
     """Trace the call's function on the call's own leaves.
 
     Raises:
-        CannotRunError: the function cannot be traced, e.g. because its Python
-            branches on values.
+        CannotRunError: the function cannot be traced, e.g. because it hands an array
+            to another library.
     """
     return trace(call, call.leaves)
 
 
 def trace(call: Call, leaves: Sequence[Any]) -> Program:
-    """Trace the call's function on other leaves of the same structure."""
+    """Trace the call's function on other leaves of the same structure.
+
+    Raises:
+        CannotRunError: as `program_of`.
+    """
+    for leaf in leaves:
+        if isinstance(leaf, jax.Ref):
+            raise CannotRunError("an argument is a mutable array")
     refusal: Exception | None = None
-    for dynamic in _ways(call, leaves):
+    for stage, dynamic in _ways(call, leaves):
+        if stage is run_noted and not isinstance(refusal, _LOOKED_AT):
+            break
         try:
-            return _trace(call, leaves, dynamic)
+            return _trace(call, leaves, dynamic, stage)
         except Exception as error:  # noqa: BLE001 - the user's function runs inside
-            refusal = refusal or error
+            refusal = error
     raise CannotRunError(f"the function cannot be traced: {refusal}") from refusal
 
 
-def _ways(call: Call, leaves: Sequence[Any]) -> list[tuple[int, ...]]:
-    """Return sets of leaves to trace, the most faithful first.
+def _ways(
+    call: Call, leaves: Sequence[Any]
+) -> list[tuple[Callable[..., ClosedJaxpr], tuple[int, ...]]]:
+    """Return how to trace and which leaves, the most faithful way first.
 
-    A jitted function traces Python numbers that are not static; a plain function
-    may use them, and NumPy arrays, where no tracer can stand.
+    A jitted function traces Python numbers that are not static. A plain function may
+    use them, and NumPy arrays, where no tracer can stand; and it may look at values,
+    for which it has to be run.
     """
     arrays = [i for i, x in enumerate(leaves) if _is_array(x)]
     numbers = [i for i, x in enumerate(leaves) if isinstance(x, float | complex)]
@@ -79,10 +102,20 @@ def _ways(call: Call, leaves: Sequence[Any]) -> list[tuple[int, ...]]:
     ways = [tuple(arrays), tuple(device)]
     if hasattr(call.function, "lower"):
         ways.insert(0, tuple(sorted({*arrays, *numbers})))
-    return list(dict.fromkeys(ways))
+    staged = [(_staged, way) for way in dict.fromkeys(ways)]
+    return [*staged, (run_noted, tuple(device))]
 
 
-def _trace(call: Call, leaves: Sequence[Any], dynamic: tuple[int, ...]) -> Program:
+def _staged(function: Callable[..., Any], args: Sequence[Any]) -> ClosedJaxpr:
+    return jax.make_jaxpr(function)(*args)
+
+
+def _trace(
+    call: Call,
+    leaves: Sequence[Any],
+    dynamic: tuple[int, ...],
+    stage: Callable[..., ClosedJaxpr],
+) -> Program:
     found: list[tuple[tuple[Key, ...], Result]] = []
     rebuild = flax_nnx.rebuilder(call.args, call.kwargs, call.paths, call.treedef)
 
@@ -97,10 +130,12 @@ def _trace(call: Call, leaves: Sequence[Any], dynamic: tuple[int, ...]) -> Progr
         found.append((tuple(k for k, _ in kept), result.without_values()))
         return [x for _, x in kept]
 
-    with flax_nnx.scopes():
-        closed = jax.make_jaxpr(closed_over)(*(leaves[i] for i in dynamic))
+    owner = getattr(call.function, "__self__", None)
+    statics = (x for x in leaves if not _is_array(x))
+    with flax_nnx.scopes(), BOUNDARY.muted(), untouched((owner, *statics)):
+        closed = stage(closed_over, [leaves[i] for i in dynamic])
     keys, shape = found[-1]
-    return Program(closed, dynamic, keys, shape)
+    return Program(closed, dynamic, keys, shape, one_branch=stage is run_noted)
 
 
 def _is_array(leaf: object) -> bool:

@@ -37,7 +37,9 @@ def guessed_roles(call: Call, result: Result, loss: Key | None) -> Roles:
     if loss is not None:
         kept[loss] = "loss"
     sources: dict[int, SourceRole] = {
-        i: "input" for i, leaf in enumerate(call.leaves) if hasattr(leaf, "dtype")
+        i: "input"
+        for i, leaf in enumerate(call.leaves)
+        if isinstance(leaf, jax.Array | np.ndarray | np.generic)
     }
     return Roles(kept, {}, sources)
 

@@ -266,12 +266,54 @@ def test_donated_arguments_of_an_audited_step_are_replayed_from_copies() -> None
     assert caught.value.finding.site.op == "log"
 
 
-def test_function_that_cannot_be_traced_still_tells_what_broke() -> None:
-    def branching(x: Any) -> Any:
-        y = jnp.log(x).sum()
-        return y if y > 0 else 2 * y
+def test_function_whose_python_looks_at_values_is_run_again_all_the_same() -> None:
+    seen = []
+
+    def branching(w: Any, x: Any) -> Any:
+        loss, gradient = jax.value_and_grad(lambda w: jnp.sum(w * jnp.log(x)))(w)
+        seen.append(float(loss))
+        return (w - gradient if loss > 0 else w + gradient), loss
 
     step = instrument(branching)
+    step(GOOD, BAD)
+    found = the_finding(step)
+    assert (found.site.op, found.reproduced) == ("log", True)
+    assert found.site.source is not None
+    assert "jnp.log(x)" in found.site.source.text
+    assert all(type(x) is float for x in seen)
+
+
+def test_object_a_step_writes_to_keeps_no_tracer() -> None:
+    class Trainer:
+        def step(self, x: Any) -> Any:
+            self.loss = jnp.sum(jnp.log(x))
+            return self.loss
+
+    trainer = Trainer()
+    step = numcheck_jax.instrument(trainer.step)
+    step(GOOD)
+    step.numcheck.close()
+    assert not isinstance(trainer.loss, jax.core.Tracer)
+    assert np.isfinite(trainer.loss)
+
+
+def test_mutable_array_among_the_arguments_is_left_alone() -> None:
+    def count(ref: Any, x: Any) -> Any:
+        ref[...] += x.sum()
+        return jnp.log(x).sum()
+
+    ref = jax.new_ref(jnp.float32(0.0))
+    step = instrument(jax.jit(count))
+    step(ref, BAD)
+    assert the_finding(step).reproduced is None
+    assert float(ref[...]) == float(BAD.sum())
+
+
+def test_function_that_cannot_be_traced_still_tells_what_broke() -> None:
+    def foreign(x: Any) -> Any:
+        return jnp.asarray(np.from_dlpack(jnp.log(x))).sum()
+
+    step = instrument(foreign)
     step(BAD)
     found = the_finding(step)
     assert found.kind == "-inf"
