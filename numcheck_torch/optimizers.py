@@ -111,7 +111,7 @@ class Fleet:
 
     def takes(self, optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> bool:
         """Whether an optimizer that steps now is one of the module's."""
-        if any(optimizer is known for known in self.known):
+        if any(optimizer is reference() for reference in self._known):
             return True
         if self._is_given or not trains(optimizer, {id(p) for p in model.parameters()}):
             return False

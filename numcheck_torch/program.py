@@ -147,7 +147,7 @@ class Program:
             slot = found[1]
             if copied and slot.index in self.externals:
                 self._copy(slot.index, tensor)
-            if self.is_opaque(tensor):
+            if slot.index in self.ungraded and tensor.grad_fn is not None:
                 self.gap = "the loss uses an autograd function of its own"
             return slot
         if tensor.grad_fn is not None:
@@ -186,7 +186,10 @@ class Program:
         rest (targets made after the call, a random mask, another model's work) need
         not be made again.
         """
-        return id(tensor) in self._own or self.slot(tensor) is not None
+        if id(tensor) in self._own:
+            return True
+        found = self._slots.get(id(tensor))
+        return found is not None and found[0]() is tensor
 
     def is_own(self, tensor: torch.Tensor) -> bool:
         """Whether an event of the program made the tensor."""
@@ -244,10 +247,14 @@ class Program:
         """Return the slots of the tensors inside what an event returned."""
         return tuple(self.made(t) for t in tensors(tree))
 
+    def called(self, event: Forward) -> None:
+        """Write down a call of the module."""
+        if len(self.forwards) >= MOST_CALLS:
+            self._drop_first()
+        self.append(event)
+
     def append(self, event: Forward | Operation | Gradient) -> None:
         """Write down an event."""
-        if isinstance(event, Forward) and len(self.forwards) >= MOST_CALLS:
-            self._drop_first()
         if len(self.events) < LONGEST:
             self.events.append(event)
         else:

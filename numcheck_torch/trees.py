@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["map_leaves", "map_tensors", "named_tensors", "tensors"]
+
+_PLAIN = (str, int, float, type(None), torch.dtype, torch.device)
 
 
 def tensors(tree: object) -> Iterator[torch.Tensor]:
@@ -29,8 +31,12 @@ def tensors(tree: object) -> Iterator[torch.Tensor]:
     """
     if isinstance(tree, torch.Tensor):
         yield tree
-    else:
-        for _, value in _children(tree) or ():
+        return
+    values = tree if isinstance(tree, list | tuple) else _values(tree)
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif not isinstance(value, _PLAIN):
             yield from tensors(value)
 
 
@@ -71,9 +77,15 @@ def map_tensors(tree: Any, function: Callable[[torch.Tensor], Any]) -> Any:
     return map_leaves(tree, each)
 
 
+def _values(tree: Any) -> Iterable[Any]:
+    if isinstance(tree, Mapping):
+        return tree.values()
+    return [value for _, value in _children(tree) or ()]
+
+
 def _children(tree: Any) -> list[tuple[Any, Any]] | None:
     """Return the (key, value) pairs of a container; None for a leaf."""
-    if isinstance(tree, torch.Tensor | str | int | float | None):
+    if isinstance(tree, (torch.Tensor, _PLAIN)):
         return None
     if isinstance(tree, list | tuple):
         return list(enumerate(tree))

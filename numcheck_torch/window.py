@@ -44,6 +44,7 @@ class Window:
         self._buffers: dict[int, BufferWatch] = {}
         self._hidden: HiddenLoss | None = None
         self._was_open = False
+        self._is_taped = False
         self._depth = 0
         self._call: Forward | None = None
 
@@ -108,14 +109,14 @@ class Window:
         watch = self._buffers[id(call.module)]
         call.buffers = watch.after(call.module, call.buffers)
         call.outputs = tuple(self.program.made(t) for t in returned)
-        self.program.append(call)
+        self.program.called(call)
         self.is_fresh = True
-        modes.insert(self._tape)
+        self._resume()
         return True
 
     def before_engine(self, run: EngineRun) -> None:
         """Take the tape off; where it missed the loss, catch the outputs' gradients."""
-        self._was_open = self.is_open
+        self._was_open = self._is_taped
         self.pause()
         self._hidden = None
         if self._was_open and not self._is_written(run):
@@ -139,13 +140,13 @@ class Window:
                 self.is_fresh = True
         goes_on = event is None or run.creates or run.retains or not run.accumulates
         if self._was_open and goes_on:
-            modes.insert(self._tape)
+            self._resume()
         return event is not None
 
     @property
     def is_open(self) -> bool:
         """Whether the module was called and its loss is under way, on this thread."""
-        return modes.is_active(self._tape)
+        return self._is_taped and modes.is_active(self._tape)
 
     @contextlib.contextmanager
     def written_as_one(
@@ -171,11 +172,17 @@ class Window:
         try:
             yield note
         finally:
-            modes.insert(self._tape)
+            self._resume()
 
     def pause(self) -> None:
         """Take the tape off the stack: what runs now is not the loss."""
-        modes.remove(self._tape)
+        if self._is_taped:
+            self._is_taped = False
+            modes.remove(self._tape)
+
+    def _resume(self) -> None:
+        self._is_taped = True
+        modes.insert(self._tape)
 
     def forget(self) -> None:
         """Let go of everything kept of the step, and begin the next."""
