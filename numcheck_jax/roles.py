@@ -153,12 +153,21 @@ def _owners_of_gradients(
     paths = [program.shape.paths[k.position] for k in gradients]
     pairs = candidates(call, program.shape, gradients, _shared_head(paths))
     owners: dict[Key, int] = {}
+    # A gradient need not depend on its own parameter, but the loss does.
+    primal = _differentiated(found)
     for key, leaves in pairs.items():
-        for i in leaves:
-            if found[key].primal & bits.get(i, 0):
-                owners[key] = i
-                break
+        owner = next((i for i in leaves if primal & bits.get(i, 0)), None)
+        if owner is not None:
+            owners[key] = owner
     return owners
+
+
+def _differentiated(found: Mapping[Key, Origin]) -> int:
+    """Return the inputs that anything differentiated depends on, as a bit mask."""
+    inputs = 0
+    for origin in found.values():
+        inputs |= origin.primal
+    return inputs
 
 
 def _shared_head(paths: list[tuple[Any, ...]]) -> int:
@@ -200,9 +209,7 @@ def _sources(
 ) -> dict[int, SourceRole]:
     with_gradient = {i for k, i in was.items() if kept[k] == "gradient"}
     carried = {i for k, i in was.items() if kept[k] == "state"}
-    differentiated = 0
-    for origin in found.values():
-        differentiated |= origin.primal
+    differentiated = _differentiated(found)
     roles: dict[int, SourceRole] = {}
     for i, bit in bits.items():
         if i in with_gradient or _PARAMETERS.match(call.names[i]):
