@@ -7,6 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.causes import why
+from numcheck.diagnose.causes.hardware import suspected_race
 from numcheck.diagnose.causes.silent import why_silent
 from numcheck.diagnose.chain import chain
 from numcheck.diagnose.device import device_notes, hidden_faults
@@ -71,14 +72,16 @@ def diagnose(incident: Incident) -> tuple[Finding, ...]:
         found = [_of_hidden(scene) for scene in hidden[:_MOST_FINDINGS]]
     if not found:
         found = list(trends(incident))
-    if not found and incident.reproduced is False and incident.departures is None:
-        found = _unreproduced(incident)
+    only_flag = incident.settings.get("overflow_flag") is True
+    if not (found or only_flag or incident.departures is not None):
+        found = _unreproduced(incident) if incident.reproduced is False else []
     return (*found, *latent, *device_notes(incident, found=bool(found)))
 
 
 def _unreproduced(incident: Incident) -> list[Finding]:
     """Return that the step failed and its replay did not, at what it handed back."""
     kept = sorted(incident.view.kept(), key=harm_rank)
+    suspect = suspected_race(incident)
     return [
         Finding(
             id="N902",
@@ -89,6 +92,8 @@ def _unreproduced(incident: Incident) -> list[Finding]:
             rank=incident.rank,
             fields={"op": site.op},
             evidence=_ran(incident),
+            cause=None if suspect is None else suspect.cause,
+            help=() if suspect is None else suspect.help,
             reproduced=False,
         )
         for site in kept[:1]

@@ -9,10 +9,22 @@ from numcheck.diagnose.causes.base import explain
 
 if TYPE_CHECKING:
     from numcheck.diagnose.causes.base import Explanation
+    from numcheck.diagnose.incident import Incident
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
 
-__all__ = ["KernelDiffers", "StreamRace"]
+__all__ = ["KernelDiffers", "StreamRace", "suspected_race"]
+
+
+_ADVICE = ("launch_blocking", "wait_for_stream")
+
+
+def suspected_race(incident: Incident) -> Explanation | None:
+    """Return a race between streams where a failure on a device did not repeat."""
+    on_device = incident.settings.get("device", "cpu") != "cpu"
+    if not on_device or incident.reproduced is not False:
+        return None
+    return explain("N652", "hardware", "possible", advice=_ADVICE)
 
 
 class StreamRace:
@@ -23,14 +35,9 @@ class StreamRace:
     def explain(self, scene: Scene, broke: Match) -> Explanation | None:
         """Answer where waiting after each operator heals the step."""
         del broke
-        incident = scene.incident
-        advice = ("launch_blocking", "wait_for_stream")
-        if incident.went("synchronous") == "healthy":
-            return explain(self.id, "hardware", "likely", advice=advice)
-        on_device = incident.settings.get("device", "cpu") != "cpu"
-        if incident.reproduced is False and on_device:
-            return explain(self.id, "hardware", "possible", advice=advice)
-        return None
+        if scene.incident.went("synchronous") != "healthy":
+            return suspected_race(scene.incident)
+        return explain(self.id, "hardware", "likely", advice=_ADVICE)
 
 
 class KernelDiffers:
