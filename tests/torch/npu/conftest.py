@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.torch.npu.device import NpuTensor, chip, install
+from tests.torch.npu.device import chip, install, treat_as_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,10 +16,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def _npu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     install()
-    # On a real NPU tensors are plain; only the simulation needs a class of its own.
-    for name in ("recorder", "check_numerics"):
-        module = importlib.import_module(f"numcheck_torch.{name}")
-        monkeypatch.setattr(module, "_PLAIN", module._PLAIN | {NpuTensor})
+    treat_as_plain(monkeypatch)
     for name in ("INF_NAN_MODE_ENABLE", "INF_NAN_MODE_FORCE_DISABLE"):
         monkeypatch.delenv(name, raising=False)
     with chip():

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Final
 
 import pytest
 import torch
 
-from tests.torch.npu.device import NpuTensor, chip, install
+from tests.torch.npu.device import chip, install, treat_as_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,8 +42,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _on_the_simulated_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     install()
-    for name in ("recorder", "check_numerics"):
-        module = importlib.import_module(f"numcheck_torch.{name}")
-        monkeypatch.setattr(module, "_PLAIN", module._PLAIN | {NpuTensor})
+    treat_as_plain(monkeypatch)
     with chip(), torch.device("npu"):
         yield

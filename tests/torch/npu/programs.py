@@ -58,6 +58,7 @@ def train(
     *,
     large: float = 1.0,
     dtype: torch.dtype = torch.float16,
+    before_each: Callable[[], object] = lambda: None,
     before_last: Callable[[], object] = lambda: None,
     shape: tuple[int, ...] = (4, 8),
     **options: Any,
@@ -76,6 +77,7 @@ def train(
         model, optimizer, on_error="record", **options
     )
     for step in range(STEPS):
+        before_each()
         x = torch.randn(shape)
         if step == STEPS - 1:
             x = x * large

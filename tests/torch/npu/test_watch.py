@@ -84,21 +84,14 @@ def test_nothing_runs_that_has_no_kernel_or_needs_float64() -> None:
     assert CHIP.forbidden == []
 
 
-def test_a_watched_step_waits_for_the_device_once_or_for_the_flag_as_well() -> None:
-    waits: dict[bool, list[int]] = {False: [], True: []}
-    for saturates, found in waits.items():
-        with chip(soc=104 if saturates else 220, saturates=saturates):
-            model = Squares()
-            monitor = None
-
-            def note(found: list[int] = found) -> None:
-                found.append(CHIP.waits)
-
-            monitor = train(model, before_last=note, audit_first=False)
-            found.append(CHIP.waits)
-            assert monitor.step == STEPS
-    assert waits[False][1] - waits[False][0] == 1
-    assert waits[True][1] - waits[True][0] == 2
+@pytest.mark.parametrize(("facts", "waits"), [({}, 1), (SATURATING, 2)])
+def test_a_watched_step_waits_once_and_once_more_for_the_flag(
+    facts: dict[str, object], waits: int
+) -> None:
+    seen: list[int] = []
+    with chip(**facts):
+        train(Squares(), before_each=lambda: seen.append(CHIP.waits), audit_first=False)
+    assert seen[2] - seen[1] == waits
 
 
 def test_a_flag_that_no_operator_sets_is_a_note() -> None:
@@ -153,3 +146,21 @@ def test_the_causal_mask_of_the_right_polarity_is_no_finding() -> None:
     hide = torch.ones(6, 6, dtype=torch.bool).triu(1)
     monitor = train(Attends(hide), dtype=torch.float32, shape=(2, 6, 8))
     assert [f for f in monitor.findings if f.severity != "note"] == []
+
+
+def test_a_failure_that_does_not_repeat_suspects_a_race() -> None:
+    class Once(Squares):
+        calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            out = super().forward(x)
+            if self.calls == STEPS:
+                out = out + float("nan")
+            return out
+
+    found = first(train(Once(), audit_first=False))
+    assert found.id in ("N902", "N903")
+    assert found.reproduced is False
+    assert found.cause is not None
+    assert (found.cause.rule, found.cause.certainty) == ("N652", "possible")
