@@ -112,12 +112,12 @@ class Live:
 
     def _resume(self) -> None:
         if self._recorder is not None:
-            self._recorder._around.scopes.__enter__()
-            modes.insert(self._recorder._mode)
+            self._recorder.follow()
+            modes.insert(self._recorder.mode)
             self._is_on = True
 
     def _suspend(self) -> None:
         if self._recorder is not None:
-            modes.remove(self._recorder._mode)
-            self._recorder._around.scopes.__exit__()
+            modes.remove(self._recorder.mode)
+            self._recorder.unfollow()
             self._is_on = False

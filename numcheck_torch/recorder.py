@@ -63,6 +63,7 @@ class Recorder:
         departures: after `finish`, with a shadow: relative L2 error of each site's
             value against the shadow's.
         fallen_back: how often an operator's shadow could not be run, by operator.
+        mode: the dispatch mode, for who has to place it among the user's own.
         failure: an error inside the recorder; recording stopped there and `finish`
             raises it. The recorded program went on.
 
@@ -115,7 +116,7 @@ class Recorder:
             stays_compiled=stays_compiled,
         )
         self._lens = lens() if measure == "full" else None
-        self._mode = (_LiveMode if stays_compiled else _Mode)(self._record)
+        self.mode: Any = (_LiveMode if stays_compiled else _Mode)(self._record)
         self._compiled = compiled
         # A twin has to see every operator; so have full measurements.
         is_rehearsed = measure == "extremes" and shadow is None
@@ -140,18 +141,26 @@ class Recorder:
 
     def __enter__(self) -> Self:
         """Start recording."""
-        self._around.scopes.__enter__()
-        self._mode.__enter__()  # type: ignore[no-untyped-call]
-        if self._compiled is not None:
-            self._compiled.listener = self._graphs
+        self.follow()
+        self.mode.__enter__()
         return self
 
     def __exit__(self, *exception: object) -> None:
         """Stop recording; what was recorded stays until `finish`."""
+        self.mode.__exit__(*exception)
+        self.unfollow()
+
+    def follow(self) -> None:
+        """Start hearing of modules and compiled graphs, for who places `mode`."""
+        self._around.scopes.__enter__()
+        if self._compiled is not None:
+            self._compiled.listener = self._graphs
+
+    def unfollow(self) -> None:
+        """Stop hearing of modules and compiled graphs."""
         if self._compiled is not None:
             self._compiled.listener = None
-        self._mode.__exit__(*exception)  # type: ignore[no-untyped-call]
-        self._around.scopes.__exit__(*exception)
+        self._around.scopes.__exit__()
 
     def source(self, tensor: torch.Tensor, op: str, role: Role) -> int:
         """Add a value the step is given, and return its site.

@@ -8,6 +8,8 @@ wrapped. The user's compiled code stays in its cache and is found again afterwar
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,7 +24,7 @@ from numcheck_torch.compile.observer import Observer
 from numcheck_torch.scope import plain_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from torch import nn
 
@@ -80,19 +82,54 @@ def _observed_wrapper(
 def _observed_in_place(
     module: nn.Module, observer: Observer, prefix: str
 ) -> Iterator[None]:
-    compiled = module._compiled_call_impl
-    context = _context_of(compiled)
-    again = None if context is None else _again(context, observer, prefix, type(module))
-    if again is None:
+    found = _compiled_call(module)
+    again = (
+        None if found is None else _again(found.context, observer, prefix, type(module))
+    )
+    if found is None or again is None:
         observer.note(f"the compiled module {prefix or 'itself'} cannot be observed")
         yield
         return
     observer.modules.update(map(id, module.modules()))
     try:
-        module._compiled_call_impl = again(module._call_impl)
+        found.replace(again(module._call_impl))
         yield
     finally:
-        module._compiled_call_impl = compiled
+        found.replace(found.function)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _CompiledCall:
+    """A compiled function, and how to put another one in its place."""
+
+    context: _TorchDynamoContext
+    function: Any
+    replace: Callable[[Any], None]
+
+
+def _compiled_call(module: nn.Module) -> _CompiledCall | None:
+    """Find what a module compiled in place calls, inside of what wraps it."""
+
+    def replace(function: Any) -> None:
+        module._compiled_call_impl = function
+
+    return _search(module._compiled_call_impl, replace, depth=4)
+
+
+def _search(
+    function: Any, replace: Callable[[Any], None], depth: int
+) -> _CompiledCall | None:
+    cells = getattr(function, "__closure__", None) or ()
+    for cell in cells:
+        if isinstance(cell.cell_contents, _TorchDynamoContext):
+            return _CompiledCall(cell.cell_contents, function, replace)
+    for cell in cells if depth else ():
+        if callable(cell.cell_contents):
+            put = functools.partial(setattr, cell, "cell_contents")
+            found = _search(cell.cell_contents, put, depth - 1)
+            if found is not None:
+                return found
+    return None
 
 
 def _again(context: Any, observer: Observer, prefix: str, kind: type[nn.Module]) -> Any:
@@ -110,11 +147,3 @@ def _again(context: Any, observer: Observer, prefix: str, kind: type[nn.Module])
         nopython=bool(getattr(context, "fullgraph", False)),
         dynamic=getattr(context, "_dynamic", None),
     )
-
-
-def _context_of(compiled: Any) -> Any:
-    """Return the context of Dynamo's that a compiled function closes over."""
-    for cell in getattr(compiled, "__closure__", None) or ():
-        if isinstance(cell.cell_contents, _TorchDynamoContext):
-            return cell.cell_contents
-    return None

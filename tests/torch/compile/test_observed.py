@@ -250,6 +250,27 @@ def test_the_users_compiled_code_is_found_again_afterwards() -> None:
     assert counter.frame_count == frames
 
 
+def test_a_compiled_call_is_found_inside_what_wraps_it() -> None:
+    net, x = built()
+    net.compile(backend="aot_eager")
+    region, calls = net._compiled_call_impl, []
+
+    @torch.compiler.disable(recursive=False)
+    def wrapped(*args: Any) -> Any:
+        calls.append(1)
+        return region(*args)  # type: ignore[misc]
+
+    net._compiled_call_impl = wrapped
+    with observed(net) as observer:
+        builder, _ = recorded(net, x, observer)
+    assert "aten.relu.default" in {s.op for s in builder.sites}
+    assert observer.notes == []
+    assert net._compiled_call_impl is wrapped
+    net(x)
+    assert len(calls) == 2
+    assert observer.graphs == 2
+
+
 def test_a_graph_break_gives_a_graph_on_either_side() -> None:
     class Broken(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
