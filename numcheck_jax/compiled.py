@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from numcheck import formats
+from numcheck_jax.columns import is_float
+from numcheck_jax.decoding import decode_rows
 from numcheck_jax.families import effect_of
 from numcheck_jax.interpreter.cell import Frame
 from numcheck_jax.interpreter.lifting import dtype_of
@@ -19,7 +21,6 @@ from numcheck_jax.interpreter.rows import NEVER
 from numcheck_jax.interpreter.staged import StagedTape
 from numcheck_jax.interpreter.table import STAGED
 from numcheck_jax.listing import listing
-from numcheck_jax.statistics import decode, is_float
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,19 +29,38 @@ if TYPE_CHECKING:
 
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
-    from numcheck_jax.statistics import Measure
+    from numcheck_jax.columns import Measure
 
 __all__ = ["CompiledTrace", "Policy", "compiled_trace"]
 
 Policy = Literal["anchors", "risky", "all"]
 """``anchors``: matmuls and convolutions. ``risky``: everything that can make a
-non-finite value of finite ones. ``all``: every float."""
+non-finite value of finite ones. ``all``: every float, except those that only lie
+differently (a transpose holds what its operand holds)."""
 
 _ANCHORS: Final = frozenset(
     ("conv_general_dilated", "dot_general", "ragged_dot_general", "scaled_dot")
 )
 _BOUNDED: Final = frozenset(
     ("cos", "erf", "erfc", "is_finite", "logistic", "sin", "sign", "tanh")
+)
+
+
+_RELAYS: Final = frozenset(
+    (
+        "broadcast_in_dim",
+        "copy",
+        "copy_p",
+        "expand_dims",
+        "name",
+        "optimization_barrier",
+        "reshape",
+        "rev",
+        "sharding_constraint",
+        "squeeze",
+        "stop_gradient",
+        "transpose",
+    )
 )
 
 
@@ -74,11 +94,15 @@ class CompiledTrace:
         """
         found = dict(self.constants)
         table = np.asarray(rows)
-        for index, aval, words in zip(self.rows, self.avals, table, strict=True):
-            runs = int(words[-2])
-            if runs:
-                size = aval.size * runs
-                found[index] = decode(words[:-2], aval.dtype, size, self.measure)
+        runs = table[:, -2].tolist()
+        alike: dict[Any, list[int]] = {}
+        for k, aval in enumerate(self.avals):
+            if runs[k]:
+                alike.setdefault(aval.dtype, []).append(k)
+        for dtype, group in alike.items():
+            sizes = [self.avals[k].size * runs[k] for k in group]
+            held = decode_rows(table[group, :-2], dtype, sizes, self.measure)
+            found.update(zip((self.rows[k] for k in group), held, strict=True))
         return dict(sorted(found.items()))
 
     def first_iterations(self, rows: Any) -> Mapping[int, int]:
@@ -146,6 +170,10 @@ def compiled_trace(
     )
 
 
+def _is_new(eqn: JaxprEqn) -> bool:
+    return _is_float_valued(eqn) and eqn.primitive.name not in _RELAYS
+
+
 def _is_anchor(eqn: JaxprEqn) -> bool:
     return eqn.primitive.name in _ANCHORS
 
@@ -169,7 +197,7 @@ def _is_risky(eqn: JaxprEqn) -> bool:
 _POLICIES: Final[Mapping[Policy, Callable[[JaxprEqn], bool]]] = {
     "anchors": _is_anchor,
     "risky": _is_risky,
-    "all": _is_float_valued,
+    "all": _is_new,
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numcheck_jax.statistics import is_float
+from numcheck_jax.columns import is_float
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,7 +9,7 @@ statistics, so that the rows of a whole program travel in one transfer.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -18,53 +18,23 @@ from jax import lax
 
 from numcheck import formats
 from numcheck.measure import summarize as _host_summarize
-from numcheck.measure.summary import Summary
+from numcheck_jax.columns import (
+    COLUMNS,
+    MAXIMA,
+    MINIMA,
+    UNSIGNED,
+    is_float,
+    measured_dtype,
+)
+from numcheck_jax.decoding import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "Measure",
-    "decode",
-    "empty_rows",
-    "is_float",
-    "is_measurable",
-    "merge_rows",
-    "row",
-    "summarize",
-    "width",
-]
+    from numcheck.measure.summary import Summary
+    from numcheck_jax.columns import Measure
 
-Measure = Literal["full", "lean"]
-"""``lean`` rows are cheap enough for every step; ``full`` ones add the signed
-extremes and the count of subnormals."""
-
-_LEAN: Final = ("amax", "amin", "nan", "pos_inf", "neg_inf", "zero")
-_COLUMNS: Final = {"lean": _LEAN, "full": (*_LEAN, "subnormal", "low", "high")}
-_MAXIMA: Final = frozenset({"amax", "high"})
-_MINIMA: Final = frozenset({"amin", "low"})
-_UNSIGNED: Final[dict[int, Any]] = {2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
-
-
-def width(measure: Measure) -> int:
-    """Return the number of words in a row."""
-    return len(_COLUMNS[measure])
-
-
-def is_measurable(aval: Any) -> bool:
-    """Whether a value of this abstract type gets a row: numbers, not keys or flags."""
-    dtype = getattr(aval, "dtype", None)
-    # An abstract reference has the dtype of what it refers to.
-    if dtype is None or hasattr(aval, "inner_aval"):
-        return False
-    if jnp.issubdtype(dtype, jax.dtypes.extended):
-        return False
-    return bool(jnp.issubdtype(dtype, jnp.number))
-
-
-def is_float(dtype: Any) -> bool:
-    """Whether a dtype is a floating-point one (complex is not)."""
-    return bool(jnp.issubdtype(dtype, jnp.floating))
+__all__ = ["empty_rows", "merge_rows", "row", "summarize"]
 
 
 def row(x: jax.Array, measure: Measure = "full") -> jax.Array:
@@ -84,7 +54,7 @@ def row(x: jax.Array, measure: Measure = "full") -> jax.Array:
     if x.size == 0:
         return empty_rows(1, measure)[0]
     columns = _float_columns(x) if is_float(x.dtype) else _integer_columns(x)
-    names = _COLUMNS[measure]
+    names = COLUMNS[measure]
     values = [columns[name]() for name in names]
     if x.ndim == 0:
         return jnp.stack([lax.convert_element_type(v, word) for v in values])
@@ -100,7 +70,7 @@ def row(x: jax.Array, measure: Measure = "full") -> jax.Array:
 
 def merge_rows(a: jax.Array, b: jax.Array, measure: Measure = "full") -> jax.Array:
     """Return the rows of both arrays' elements together; shapes ``[..., columns]``."""
-    names = _COLUMNS[measure]
+    names = COLUMNS[measure]
     pairs = (tuple(x[..., i] for i in range(len(names))) for x in (a, b))
     return jnp.stack(_merge(names, *pairs), axis=-1)
 
@@ -108,29 +78,8 @@ def merge_rows(a: jax.Array, b: jax.Array, measure: Measure = "full") -> jax.Arr
 def empty_rows(count: int, measure: Measure = "full") -> jax.Array:
     """Return `count` rows that merge with any other without changing it."""
     word = np.dtype(_word())
-    start = np.array([_start(name, word) for name in _COLUMNS[measure]], word)
+    start = np.array([_start(name, word) for name in COLUMNS[measure]], word)
     return jnp.asarray(np.broadcast_to(start, (count, start.size)))
-
-
-def decode(
-    words: np.ndarray[Any, Any], dtype: Any, size: int, measure: Measure = "full"
-) -> Summary:
-    """Return the `Summary` that a row stands for.
-
-    Args:
-        words: one row.
-        dtype: dtype of the array it was made of.
-        size: number of elements of that array.
-        measure: which columns the row has.
-    """
-    if size == 0:
-        return Summary.empty()
-    if jnp.issubdtype(dtype, jnp.complexfloating):
-        size, dtype = 2 * size, np.finfo(dtype).dtype
-    found = {name: int(w) for name, w in zip(_COLUMNS[measure], words, strict=True)}
-    if not is_float(dtype):
-        return _decoded_integer(found, size, np.dtype(dtype))
-    return _decoded_float(found, size, np.dtype(_measured_dtype(dtype)))
 
 
 def summarize(array: jax.Array, measure: Measure = "full") -> Summary:
@@ -168,31 +117,26 @@ def _word() -> Any:
     return jnp.uint64 if jax.config.read("jax_enable_x64") else jnp.uint32
 
 
-def _measured_dtype(dtype: Any) -> Any:
-    """Formats of eight bits and less are measured in float32, which holds them all."""
-    return dtype if jnp.dtype(dtype).itemsize > 1 else jnp.float32
-
-
 def _start(name: str, dtype: Any) -> int:
-    return int(np.iinfo(dtype).max) if name in _MINIMA else 0
+    return int(np.iinfo(dtype).max) if name in MINIMA else 0
 
 
 def _merge(names: tuple[str, ...], a: Any, b: Any) -> list[Any]:
     merged = []
     for name, x, y in zip(names, a, b, strict=True):
-        if name in _MAXIMA:
+        if name in MAXIMA:
             merged.append(lax.max(x, y))
         else:
-            merged.append(lax.min(x, y) if name in _MINIMA else x + y)
+            merged.append(lax.min(x, y) if name in MINIMA else x + y)
     return merged
 
 
 def _float_columns(x: jax.Array) -> dict[str, Callable[[], jax.Array]]:
     """Per-element integers whose reductions are the statistics."""
     normal = formats.get(x.dtype).smallest_normal
-    x = lax.convert_element_type(x, _measured_dtype(x.dtype))
+    x = lax.convert_element_type(x, measured_dtype(x.dtype))
     dtype = np.dtype(x.dtype)
-    unsigned = np.dtype(_UNSIGNED[dtype.itemsize])
+    unsigned = np.dtype(UNSIGNED[dtype.itemsize])
     top = np.array(1 << (8 * dtype.itemsize - 1), unsigned)
     inf = np.array(np.inf, dtype).view(unsigned)
     bits = lax.bitcast_convert_type(x, unsigned)
@@ -208,8 +152,9 @@ def _float_columns(x: jax.Array) -> dict[str, Callable[[], jax.Array]]:
     last = np.array(np.iinfo(unsigned).max, unsigned)
     return {
         "amax": lambda: jnp.where(finite, magnitude, np.array(0, unsigned)),
-        # Zero wraps to the largest word, so the minimum skips it.
-        "amin": lambda: jnp.where(finite, magnitude - np.array(1, unsigned), last),
+        # Zero wraps to the largest word, so the minimum skips it; what is not finite
+        # is larger than all that is.
+        "amin": lambda: magnitude - np.array(1, unsigned),
         "nan": lambda: count(magnitude > inf),
         "pos_inf": lambda: count(is_inf & ~negative),
         "neg_inf": lambda: count(is_inf & negative),
@@ -221,7 +166,7 @@ def _float_columns(x: jax.Array) -> dict[str, Callable[[], jax.Array]]:
 
 
 def _integer_columns(x: jax.Array) -> dict[str, Callable[[], jax.Array]]:
-    wide = np.dtype(_UNSIGNED[max(2, min(8, jnp.dtype(x.dtype).itemsize))])
+    wide = np.dtype(UNSIGNED[max(2, min(8, jnp.dtype(x.dtype).itemsize))])
     signed = jnp.issubdtype(x.dtype, jnp.signedinteger)
     as_wide = lax.convert_element_type(x, np.dtype(wide.name[1:]) if signed else wide)
     bits = lax.bitcast_convert_type(as_wide, wide)
@@ -240,49 +185,3 @@ def _integer_columns(x: jax.Array) -> dict[str, Callable[[], jax.Array]]:
         "low": lambda: order,
         "high": lambda: order,
     }
-
-
-def _decoded_float(found: dict[str, int], size: int, dtype: np.dtype[Any]) -> Summary:
-    unsigned = np.dtype(_UNSIGNED[dtype.itemsize])
-    top = 1 << (8 * dtype.itemsize - 1)
-
-    def number(bits: int) -> float:
-        return float(np.array(bits & (2 * top - 1), unsigned).view(dtype))
-
-    def ordered(key: int) -> float:
-        return number(key ^ top if key & top else ~key)
-
-    nan, infinite = found["nan"], found["pos_inf"] + found["neg_inf"]
-    finite = size - nan - infinite
-    signed = "low" in found
-    return Summary(
-        n=size,
-        nan=nan,
-        pos_inf=found["pos_inf"],
-        neg_inf=found["neg_inf"],
-        zero=found["zero"],
-        subnormal=found.get("subnormal"),
-        low=(float("nan") if nan else ordered(found["low"])) if signed else None,
-        high=(float("nan") if nan else ordered(found["high"])) if signed else None,
-        amax=number(found["amax"]) if finite else None,
-        amin=number(found["amin"] + 1) if finite > found["zero"] else None,
-    )
-
-
-def _decoded_integer(found: dict[str, int], size: int, dtype: np.dtype[Any]) -> Summary:
-    signed = bool(jnp.issubdtype(dtype, jnp.signedinteger))
-    bits = 8 * max(2, min(8, jnp.dtype(dtype).itemsize))
-    offset = (1 << (bits - 1)) if signed else 0
-    low, high = found.get("low"), found.get("high")
-    return Summary(
-        n=size,
-        nan=0,
-        pos_inf=0,
-        neg_inf=0,
-        zero=found["zero"],
-        subnormal=found.get("subnormal"),
-        low=None if low is None else float(low - offset),
-        high=None if high is None else float(high - offset),
-        amax=float(found["amax"]),
-        amin=float(found["amin"] + 1) if size > found["zero"] else None,
-    )

@@ -6,10 +6,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from numcheck_jax.columns import is_float
 from numcheck_jax.interpreter.cell import Cell
 from numcheck_jax.interpreter.graph import Node
 from numcheck_jax.interpreter.loop import interpret_closed
-from numcheck_jax.statistics import is_float
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -11,8 +11,8 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
+from numcheck_jax.columns import is_float
 from numcheck_jax.interpreter.rules.leaf import rebind
-from numcheck_jax.statistics import is_float
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

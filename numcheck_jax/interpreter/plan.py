@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from jax.extend.core import Literal, jaxprs_in_params
 
+from numcheck_jax.columns import is_measurable
 from numcheck_jax.scope import place_of
 from numcheck_jax.source import user_line
-from numcheck_jax.statistics import is_measurable
 
 if TYPE_CHECKING:
     from jax.extend.core import Jaxpr, JaxprEqn, Var

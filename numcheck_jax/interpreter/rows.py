@@ -11,13 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from numcheck_jax.statistics import decode, empty_rows, merge_rows, width
+from numcheck_jax.columns import width
+from numcheck_jax.decoding import decode
+from numcheck_jax.statistics import empty_rows, merge_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from numcheck_jax.columns import Measure
     from numcheck_jax.interpreter.graph import Graph
-    from numcheck_jax.statistics import Measure
 
 __all__ = [
     "NEVER",

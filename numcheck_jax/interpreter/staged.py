@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import jax
 import jax.numpy as jnp
 
+from numcheck_jax.columns import is_measurable
 from numcheck_jax.interpreter.cell import Cell
 from numcheck_jax.interpreter.graph import Node
 from numcheck_jax.interpreter.rows import (
@@ -18,7 +19,7 @@ from numcheck_jax.interpreter.rows import (
     varying_axes,
 )
 from numcheck_jax.interpreter.tape import Tape
-from numcheck_jax.statistics import is_measurable, row
+from numcheck_jax.statistics import row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
     from jax.extend.core import JaxprEqn
 
     from numcheck.record.site import Family
+    from numcheck_jax.columns import Measure
     from numcheck_jax.interpreter.cell import Frame
     from numcheck_jax.interpreter.lifting import Lifting
     from numcheck_jax.interpreter.tape import Rule
-    from numcheck_jax.statistics import Measure
 
     Policy = Callable[[JaxprEqn], bool]
 

@@ -9,13 +9,14 @@ import jax
 import numpy as np
 
 from numcheck.record.site import Site
+from numcheck_jax.columns import is_measurable
 from numcheck_jax.families import effect_of
 from numcheck_jax.interpreter.cell import Cell
 from numcheck_jax.interpreter.graph import Graph, Node
 from numcheck_jax.interpreter.lifting import dtype_of
 from numcheck_jax.interpreter.rules.leaf import leaf
 from numcheck_jax.interpreter.sites import derived_site, equation_site, format_of
-from numcheck_jax.statistics import is_measurable, summarize
+from numcheck_jax.statistics import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

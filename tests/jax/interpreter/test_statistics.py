@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numcheck.measure.summary import Summary
-from numcheck_jax.statistics import decode, empty_rows, merge_rows, row, summarize
+from numcheck_jax.decoding import decode
+from numcheck_jax.statistics import empty_rows, merge_rows, row, summarize
 
 FLOATS = [
     np.float16,

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The columns of a row of statistics, and which arrays have a row."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import jax
+import jax.numpy as jnp
+
+__all__ = [
+    "COLUMNS",
+    "MAXIMA",
+    "MINIMA",
+    "UNSIGNED",
+    "Measure",
+    "is_float",
+    "is_measurable",
+    "measured_dtype",
+    "width",
+]
+
+Measure = Literal["full", "lean"]
+"""``lean`` rows are cheap enough for every step; ``full`` ones add the signed
+extremes and the count of subnormals."""
+
+_LEAN: Final = ("amax", "amin", "nan", "pos_inf", "neg_inf", "zero")
+COLUMNS: Final = {"lean": _LEAN, "full": (*_LEAN, "subnormal", "low", "high")}
+MAXIMA: Final = frozenset({"amax", "high"})
+MINIMA: Final = frozenset({"amin", "low"})
+UNSIGNED: Final[dict[int, Any]] = {2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
+
+
+def width(measure: Measure) -> int:
+    """Return the number of words in a row."""
+    return len(COLUMNS[measure])
+
+
+def is_measurable(aval: Any) -> bool:
+    """Whether a value of this abstract type gets a row: numbers, not keys or flags."""
+    dtype = getattr(aval, "dtype", None)
+    # An abstract reference has the dtype of what it refers to.
+    if dtype is None or hasattr(aval, "inner_aval"):
+        return False
+    if jnp.issubdtype(dtype, jax.dtypes.extended):
+        return False
+    return bool(jnp.issubdtype(dtype, jnp.number))
+
+
+def is_float(dtype: Any) -> bool:
+    """Whether a dtype is a floating-point one (complex is not)."""
+    return bool(jnp.issubdtype(dtype, jnp.floating))
+
+
+def measured_dtype(dtype: Any) -> Any:
+    """Formats of eight bits and less are measured in float32, which holds them all."""
+    return dtype if jnp.dtype(dtype).itemsize > 1 else jnp.float32
