@@ -43,7 +43,7 @@ class Unguarded:
 
     def explain(self, scene: Scene, broke: Match) -> Explanation | None:
         """Answer for every operator: this rule is asked last."""
-        if broke.id == "N903":
+        if broke.id in ("N903", "N904"):
             return None
         rule, advice = _BY_FINDING.get(broke.id, _DEFAULT)
         if broke.id == "N309" and _was_selected(scene):

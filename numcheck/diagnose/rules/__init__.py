@@ -28,6 +28,7 @@ from numcheck.diagnose.rules.power_overflow import PowerOverflow
 from numcheck.diagnose.rules.reduction_overflow import ReductionOverflow
 from numcheck.diagnose.rules.square_root import SquareRoot
 from numcheck.diagnose.rules.unknown_operator import UnknownOperator
+from numcheck.diagnose.rules.unrecorded import Unrecorded
 from numcheck.diagnose.rules.written import Uninitialised, Written
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ __all__ = ["RULES", "Match", "Rule", "what_broke"]
 RULES: tuple[Rule, ...] = (
     BadSource(),
     UnknownOperator(),
+    Unrecorded(),
     Uninitialised(),
     Written(),
     CastOverflow(),
