@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from numcheck.diagnose.ancestry import source_of
 from numcheck.diagnose.causes.base import OVERFLOWS, explain
 from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.gain import largest_gain
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.causes.base import Explanation
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
+    from numcheck.record.site import Site
 
 __all__ = ["Unnormalised", "UnnormalisedTraining"]
 
@@ -42,6 +44,8 @@ class UnnormalisedTraining:
         scale = largest_input(scene.provenance.view, sources)
         if scale is None or not scale.is_unnormalised:
             return None
+        if not _is_multiplied(scene, scale.site):
+            return None
         rate = incident.settings.get("lr")
         fan_in = scale.site.shape[-1] if scale.site.shape else 1
         if isinstance(rate, int | float) and rate * fan_in >= _STABLE:
@@ -49,6 +53,16 @@ class UnnormalisedTraining:
         seen = Evidence("input_scale", {"op": scale.site.op, "amax": scale.amax})
         advice = ("normalise_inputs", "smaller_learning_rate")
         return explain(self.id, "data", "likely", seen, advice=advice)
+
+
+def _is_multiplied(scene: Scene, data: Site) -> bool:
+    """Whether an input enters a product with weights as it came: it is a feature."""
+    view = scene.provenance.view
+    return any(
+        source_of(view, parent) == data
+        for product in scene.ancestry.operators(("matmul", "conv"))
+        for parent in view.parents(product)
+    )
 
 
 class Unnormalised:
