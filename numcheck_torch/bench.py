@@ -13,7 +13,7 @@ from numcheck_torch.initial import copy_of_parameters
 from numcheck_torch.laboratory import TorchLaboratory
 from numcheck_torch.live import Live
 from numcheck_torch.loss_function import followed
-from numcheck_torch.npu import overflow_flag
+from numcheck_torch.npu import overflow_flag, untrusted_reductions
 from numcheck_torch.observed import observed
 from numcheck_torch.optimizers import Fleet
 from numcheck_torch.parameters import Parameters
@@ -163,3 +163,6 @@ class Bench(Monitor):
         self._fleet.look_around(self.model)
         self.scale.look_around()
         self._overflow = overflow_flag(listening=True)
+        blind = untrusted_reductions(self.model)
+        if blind:
+            self.observe(note=f"reductions here lose a NaN: {', '.join(blind)}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import CodeType, FrameType
 
-__all__ = ["Place", "call_at", "nearest_place"]
+__all__ = ["Place", "call_at", "is_library", "nearest_place"]
 
 _LIBRARIES = (
     os.path.dirname(torch.__file__) + os.sep,  # noqa: PTH120 - compared as text, hot
@@ -38,14 +38,15 @@ def nearest_place(frame: FrameType | None) -> Place | None:
     """Return the innermost line, from `frame` outwards, that is not a library's."""
     while frame is not None:
         code = frame.f_code
-        if not _is_library(code.co_filename):
+        if not is_library(code.co_filename):
             return Place(code.co_filename, frame.f_lineno, code.co_qualname)
         frame = frame.f_back
     return None
 
 
 @functools.cache
-def _is_library(file: str) -> bool:
+def is_library(file: str) -> bool:
+    """Whether a file belongs to PyTorch or to numcheck."""
     return file.startswith(_LIBRARIES)
 
 

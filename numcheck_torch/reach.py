@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from numcheck_torch.places import is_library
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -99,7 +101,7 @@ def _parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    if (function.__module__ or "").partition(".")[0] in ("torch", "numcheck_torch"):
+    if is_library(function.__code__.co_filename):
         return
     for name, cell in zip(
         function.__code__.co_freevars, function.__closure__ or (), strict=True

@@ -34,6 +34,7 @@ class WatchedStep:
         scaler: the gradient scaler; found when None.
 
     Example:
+        >>> import torch
         >>> model = torch.nn.Linear(2, 1)
         >>> sgd = torch.optim.SGD(model.parameters(), lr=0.1)
         >>> def train_step(x):
