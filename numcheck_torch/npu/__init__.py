@@ -15,7 +15,7 @@ from numcheck_torch.npu.flag import OverflowFlag, overflow_flag
 from numcheck_torch.npu.layout import has_padding
 from numcheck_torch.npu.lens import Lens, lens
 from numcheck_torch.npu.mode import OverflowMode, mode
-from numcheck_torch.npu.selftest import blind_reductions
+from numcheck_torch.npu.selftest import blind_reductions, untrusted_reductions
 
 __all__ = [
     "Detection",
@@ -34,4 +34,5 @@ __all__ = [
     "mode",
     "overflow_detection",
     "overflow_flag",
+    "untrusted_reductions",
 ]

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
+from numcheck_torch.npu.door import is_npu
+from numcheck_torch.npu.mode import mode
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["blind_reductions"]
+__all__ = ["blind_reductions", "untrusted_reductions"]
 
 _REDUCTIONS: Final[dict[str, Callable[[torch.Tensor], torch.Tensor]]] = {
     "amax": lambda x: x.amax(),
@@ -49,3 +52,18 @@ def blind_reductions(
                 blind.append(name)
                 break
     return tuple(blind)
+
+
+def untrusted_reductions(model: torch.nn.Module) -> tuple[str, ...]:
+    """Return the reductions that lose a NaN where a model is; asked on an NPU only.
+
+    In saturation mode there is no NaN to lose.
+
+    Example:
+        >>> untrusted_reductions(torch.nn.Linear(2, 1))
+        ()
+    """
+    parameter = next(model.parameters(), None)
+    if parameter is None or not is_npu(parameter.device) or mode() == "saturation":
+        return ()
+    return blind_reductions(parameter.device)

@@ -7,6 +7,7 @@ import torch
 from numcheck_torch import npu
 from numcheck_torch.npu.mode import contradiction, default_mode
 from tests.torch.npu.device import chip
+from tests.torch.npu.programs import Squares, train
 
 OFF = {"INF_NAN_MODE_ENABLE": "0"}
 FORCED = {"INF_NAN_MODE_FORCE_DISABLE": "1"}
@@ -63,6 +64,14 @@ def test_facts_name_chip_mode_and_switches(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_other_devices_have_no_such_facts() -> None:
     assert npu.device_facts(torch.device("cpu")) == {}
+
+
+def test_a_reduction_that_loses_a_nan_is_found_when_training_starts() -> None:
+    with chip(blind="aten::amax"):
+        assert npu.blind_reductions("npu") == ("amax",)
+        monitor = train(Squares())
+    notes = [str(e.value) for e in monitor.events if e.name == "note"]
+    assert any("amax" in note for note in notes)
 
 
 def test_reductions_show_a_nan_in_one_mode_only() -> None:
