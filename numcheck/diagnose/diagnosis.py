@@ -46,6 +46,20 @@ def diagnose(incident: Incident) -> tuple[Finding, ...]:
 
     Returns:
         Findings; empty when no harm was done.
+
+    Example:
+        >>> from numcheck.diagnose import Incident
+        >>> from numcheck.measure import Summary
+        >>> from numcheck.record import Site, TraceBuilder
+        >>> step = TraceBuilder(0)
+        >>> x = Site(0, "input:x", "data", kind="source", role="input")
+        >>> loss = Site(0, "loss", "forward", "kept", "loss", parents=(1,))
+        >>> log = Site(0, "log", "forward", family="log", parents=(0,))
+        >>> has_zero = Summary(n=2, nan=0, pos_inf=0, neg_inf=0, zero=1)
+        >>> has_inf = Summary(n=2, nan=0, pos_inf=0, neg_inf=1, zero=0)
+        >>> at = step.add(x, has_zero), step.add(log, has_inf), step.add(loss, has_inf)
+        >>> [(f.id, f.site.op, f.kind) for f in diagnose(Incident(step.build(), 0))]
+        [('N301', 'log', '-inf')]
     """
     searches = bool(incident.settings.get("dynamic_loss_scale"))
     provenance = trace_back(incident.view, searches_scale=searches)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["departed"]
 
+_MOST_STARTS = 32  # each costs one walk
 _KEPT = 0.5  # relative L2 error: more than half of the value is wrong
 _ON_THE_WAY = 0.25  # an operator that loses this much belongs to the story
 
@@ -40,35 +40,30 @@ def departed(
         if departures.get(s.index, 0.0) > _KEPT
         and not (searches_scale and provenance.health.is_bad(s.index))
     ]
-    found: dict[int, Departed] = {}
-    for site in sorted(hurt, key=harm_rank):
-        seen, starts = _walk(provenance, departures, site)
-        for index in sorted(starts):
-            if index in found:
-                known = found[index]
-                harm = (*known.harm, site)
-                found[index] = dataclasses.replace(known, harm=harm)
-                continue
-            how = _how(provenance, index)
-            if how is not None:
-                kind, evidence = how
-                # A second moment that underflows is what its optimizer's epsilon
-                # is for; it counts where it reaches a parameter.
-                if kind == "underflow" and site.role == "state":
-                    continue
-                start = provenance.view.trace.sites[index]
-                found[index] = Departed(start, kind, evidence, (site,), seen)
-    lost = list(_one_for_each_place(found[i] for i in sorted(found)))
-    still = None if lost else frozen(provenance.view, departures)
-    return tuple(lost if still is None else [still])
+    seen, starts = _walk(provenance, departures, hurt)
+    found: list[Departed] = []
+    for site in _first_of_each_place(provenance, starts):
+        how = _how(provenance, site.index)
+        if how is None:
+            continue
+        harm = _reached(provenance, seen, site, hurt)
+        # A second moment that underflows is what its optimizer's epsilon is for; it
+        # counts where it reaches a parameter.
+        if how[0] == "underflow":
+            harm = tuple(s for s in harm if s.role != "state")
+        if harm:
+            found.append(Departed(site, how[0], how[1], harm, seen))
+    still = None if found else frozen(provenance.view, departures)
+    return tuple(found if still is None else [still])
 
 
 def _walk(
-    provenance: Provenance, departures: Mapping[int, float], kept: Site
+    provenance: Provenance, departures: Mapping[int, float], kept: Iterable[Site]
 ) -> tuple[frozenset[int], set[int]]:
     """Return the departing sites upstream of `kept`, and where departing began."""
     sites = provenance.view.trace.sites
-    seen, starts, queue = {kept.index}, set(), deque([kept.index])
+    queue = deque(s.index for s in kept)
+    seen, starts = set(queue), set()
     while queue:
         index = queue.popleft()
         upstream = [
@@ -81,6 +76,30 @@ def _walk(
                 seen.add(parent)
                 queue.append(parent)
     return frozenset(seen), starts
+
+
+def _first_of_each_place(provenance: Provenance, starts: Iterable[int]) -> list[Site]:
+    """Return one site for each operator of each line, in execution order."""
+    places: dict[tuple[object, ...], Site] = {}
+    for index in sorted(starts):
+        site = provenance.view.trace.sites[index]
+        if _how(provenance, index) is not None:
+            places.setdefault((site.op, site.source, site.phase), site)
+    return list(places.values())[:_MOST_STARTS]
+
+
+def _reached(
+    provenance: Provenance, through: frozenset[int], start: Site, hurt: Iterable[Site]
+) -> tuple[Site, ...]:
+    """Return the departing kept values downstream of `start`, most important first."""
+    children = provenance.view.trace.children
+    seen, queue = {start.index}, deque([start.index])
+    while queue:
+        for child in children.get(queue.popleft(), ()):
+            if child not in seen and child in through:
+                seen.add(child)
+                queue.append(child)
+    return tuple(sorted((s for s in hurt if s.index in seen), key=harm_rank))
 
 
 def _how(
@@ -97,10 +116,3 @@ def _how(
         return ((held.kind if held else None) or "inf", ()) if is_birth else None
     view = provenance.view
     return flushed(view, site) or stagnant(view, site) or unresolved(view, site)
-
-
-def _one_for_each_place(found: Iterable[Departed]) -> tuple[Departed, ...]:
-    places: dict[tuple[object, ...], Departed] = {}
-    for lost in found:
-        places.setdefault((lost.site.op, lost.site.source, lost.kind), lost)
-    return tuple(places.values())
