@@ -61,15 +61,24 @@ class Call:
     def parents(self, output: int) -> tuple[int, ...]:
         """Return the sites an output depends on.
 
-        The lists of a foreach operator go in step.
+        The lists of a foreach operator go in step; what it writes beside them (a flag
+        for all of them) depends on every element.
         """
-        if not self.operator.is_foreach:
-            return tuple(site for sites in self.operands for site in sites)
         width = max((len(sites) for sites in self.operands), default=0)
+        if not self.operator.is_foreach or self._is_beside_lists(output, width):
+            return tuple(site for sites in self.operands for site in sites)
         return tuple(
             sites[output % width] if len(sites) == width else sites[0]
             for sites in self.operands
         )
+
+    def _is_beside_lists(self, output: int, width: int) -> bool:
+        written = [
+            self.args[position] if position < len(self.args) else self.kwargs.get(name)
+            for position, name in self.operator.written
+        ]
+        lists = sum(isinstance(value, list | tuple) for value in written)
+        return bool(written) and output >= lists * width
 
 
 def outputs_of(call: Call, result: Any) -> list[tuple[int, torch.Tensor, bool]]:

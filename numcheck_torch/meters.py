@@ -165,7 +165,8 @@ class _Table:
         if not self._taken:
             return {}
         used = -(-len(self._taken) // _ROWS)
-        host = torch.cat(self._blocks[:used]).to("cpu", torch.float64)
+        # Widened on the host: not every device has float64.
+        host = torch.cat(self._blocks[:used]).cpu().double()
         rows: list[tuple[float, float]] = host[: len(self._taken)].tolist()
         found = {
             site: Summary(n=n, low=low, high=high, amax=_amax(low, high))

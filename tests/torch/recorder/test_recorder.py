@@ -309,6 +309,24 @@ def test_a_foreach_operator_is_one_site_for_each_tensor() -> None:
     assert builder.summaries[sites[1].index].pos_inf == 3
 
 
+def test_a_flag_beside_a_foreach_operator_depends_on_every_tensor() -> None:
+    gradients = [torch.ones(2), torch.full((2,), math.inf)]
+    found, scale = torch.zeros(1), torch.ones(1)
+    builder = TraceBuilder(0)
+    with Recorder(builder) as recorder:
+        for i, g in enumerate(gradients):
+            recorder.source(g, f"gradient:{i}", "gradient")
+        torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, scale)
+        flag = recorder.keep(found, "state:found_inf", "state")
+    recorder.finish()
+    (site,) = [builder.sites[p] for p in builder.sites[flag].parents]
+    assert {0, 1} <= set(site.parents)
+    assert builder.summaries[flag].high == 1.0
+    second = [s for s in builder.sites if s.kind == "operator"][1]
+    assert 1 in second.parents
+    assert 0 not in second.parents
+
+
 @pytest.mark.parametrize(
     ("program", "literal"),
     [
