@@ -10,16 +10,18 @@ if TYPE_CHECKING:
     from numcheck_torch.check_numerics import check_numerics
     from numcheck_torch.instrument import instrument
     from numcheck_torch.monitor import TorchMonitor
+    from numcheck_torch.simulation import simulate
     from numcheck_torch.statistics import summarize
 
 _HOME = {
     "TorchMonitor": "numcheck_torch.monitor",
     "check_numerics": "numcheck_torch.check_numerics",
     "instrument": "numcheck_torch.instrument",
+    "simulate": "numcheck_torch.simulation",
     "summarize": "numcheck_torch.statistics",
 }
 
-__all__ = ["TorchMonitor", "check_numerics", "instrument", "summarize"]
+__all__ = ["TorchMonitor", "check_numerics", "instrument", "simulate", "summarize"]
 
 
 def __getattr__(name: str) -> Any:

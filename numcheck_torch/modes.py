@@ -18,7 +18,10 @@ def insert(mode: Any) -> None:
     """Put a dispatch mode under all modes of this thread, unless it is there."""
     modes = _stack()
     if not any(there is mode for there in modes):
-        _replace(modes, [mode, *modes])
+        # What stands in for a device lies below everything that watches it.
+        floor = [m for m in modes if getattr(m, "is_device", False) and m is not mode]
+        floor = [] if getattr(mode, "is_device", False) else floor
+        _replace(modes, [*floor, mode, *modes[len(floor) :]])
 
 
 def remove(mode: Any) -> None:

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Machine`: stands below a program in place of the device, and computes as it does.
+
+A dispatch mode at the very bottom sees every operator of the forward, the loss, the
+backward and the update, and whatever watches the program sees what it returns. Where a
+profile changes nothing about an operator, the operator runs untouched.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter, tree_map_only
+from torch.utils.weak import WeakIdKeyDictionary
+
+from numcheck_torch.dtypes import format_name
+from numcheck_torch.operators import describe
+from numcheck_torch.simulation.products import computed
+from numcheck_torch.simulation.rounding import round_to
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch._ops import OpOverload
+
+    from numcheck.simulation import Arithmetic, Profile
+    from numcheck_torch.operators import Operator
+
+__all__ = ["Machine"]
+
+_PLAIN: Final = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
+_SUMS: Final = ("matmul", "conv", "attention")
+
+
+class Machine(TorchDispatchMode):
+    """Runs operators with the arithmetic of a profile.
+
+    Example:
+        >>> from numcheck.simulation import load
+        >>> x = torch.full((2, 2), 300.0, dtype=torch.float16)
+        >>> with Machine(load("ascend910a")):
+        ...     y = x * x
+        >>> y[0, 0].item()
+        65504.0
+    """
+
+    is_device = True
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.profile = profile
+        self._arithmetic = functools.cache(profile.arithmetic)
+        self._tells_gradients = any(r.arithmetic.gradient for r in profile.rules)
+        self._gradients: Any = WeakIdKeyDictionary()
+
+    @property
+    def takes_attention_apart(self) -> bool:
+        """Whether attention has to come as its products and its softmax."""
+        rules = [self._arithmetic("attention", d) for d in ("float32", "float16")]
+        return any(r.rounds_factors or r.fused == "truncate" for r in rules)
+
+    def seed(self, gradients: Sequence[torch.Tensor | None]) -> None:
+        """Learn which gradients the backward pass starts from."""
+        if self._tells_gradients:
+            self._gradients.update({g: True for g in gradients if g is not None})
+
+    def __torch_dispatch__(
+        self,
+        func: OpOverload,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run one operator."""
+        if any(t not in _PLAIN for t in types):
+            return NotImplemented
+        operator, keywords = describe(func), kwargs or {}
+        if operator.effect in ("compute", "cast") and not operator.is_silent:
+            result = self._compute(func, operator, args, keywords)
+        else:
+            result = func(*args, **keywords)
+        if self._tells_gradients and _in_backward():
+            self._follow(args, result)
+        return result
+
+    def _compute(
+        self,
+        func: OpOverload,
+        operator: Operator,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        if operator.effect == "cast":
+            result = func(*args, **kwargs)
+            dtype = _dtype_of(result)
+            if dtype is None:
+                return result
+            return _settled(result, self._arithmetic("cast", dtype), operator)
+        dtype = _dtype_of((args, kwargs))
+        if dtype is None:
+            return func(*args, **kwargs)
+        arithmetic = self._arithmetic(operator.family, dtype)
+        if arithmetic.is_plain:
+            return func(*args, **kwargs)
+        is_sum = operator.family in _SUMS and (
+            arithmetic.rounds_factors or arithmetic.fused == "truncate"
+        )
+        if is_sum:
+            name = func._schema.name.partition("::")[2].rstrip("_")
+            result = computed(func, name, args, kwargs, arithmetic, self._is_gradient)
+        else:
+            result = func(*args, **kwargs)
+        return _settled(result, arithmetic, operator)
+
+    def _is_gradient(self, tensor: torch.Tensor) -> bool:
+        return tensor in self._gradients
+
+    def _follow(self, args: tuple[Any, ...], result: Any) -> None:
+        """Count what is computed from a gradient in the backward pass as one."""
+        read = (t for t in tree_iter(args) if isinstance(t, torch.Tensor))
+        if any(t in self._gradients for t in read):
+            made = (t for t in tree_iter(result) if isinstance(t, torch.Tensor))
+            self._gradients.update({t: True for t in made if t.is_floating_point()})
+
+
+def _in_backward() -> bool:
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+def _dtype_of(tree: Any) -> str | None:
+    """Return the format of the first floating-point tensor; None without one."""
+    for leaf in tree_iter(tree):
+        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
+            return format_name(leaf.dtype)
+    return None
+
+
+def _settled(result: Any, arithmetic: Arithmetic, operator: Operator) -> Any:
+    """Return an operator's outputs with overflow, NaN and the output's format settled.
+
+    What was written in place is settled in place.
+    """
+    is_left = not (arithmetic.output or arithmetic.saturate or arithmetic.nan_to_zero)
+    if is_left:
+        return result
+
+    def settle(value: torch.Tensor) -> torch.Tensor:
+        if not value.is_floating_point():
+            return value
+        found = _one_settled(value, arithmetic)
+        if operator.written and found is not value:
+            return value.copy_(found)
+        return found
+
+    return tree_map_only(torch.Tensor, settle, result)
+
+
+def _one_settled(value: torch.Tensor, arithmetic: Arithmetic) -> torch.Tensor:
+    found = value
+    if arithmetic.output is not None:
+        found = round_to(value.float(), arithmetic.output).to(value.dtype)
+    largest = torch.finfo(value.dtype).max if arithmetic.saturate else torch.inf
+    if arithmetic.saturate or arithmetic.nan_to_zero:
+        nan = 0.0 if arithmetic.nan_to_zero else torch.nan
+        found = torch.nan_to_num(found, nan=nan, posinf=largest, neginf=-largest)
+    return found
