@@ -45,13 +45,13 @@ class Ledger:
 
     def __init__(self) -> None:
         """Start without any."""
-        self._values: list[Value] = []
+        self._open: list[Value] = []
         self._exact: dict[Hashable, list[Value]] = {}
         self._loose: dict[Hashable, list[Value]] = {}
 
     def add(self, value: Value) -> None:
         """Enter a tensor."""
-        self._values.append(value)
+        self._open.append(value)
         self._exact.setdefault(value.tensor.key, []).append(value)
         self._loose.setdefault(value.tensor.loose_key, []).append(value)
 
@@ -76,8 +76,7 @@ class Ledger:
 
     def sliced_from(self, tensor: Tensor) -> Value | None:
         """Return the newest unread result of which a tensor can be a part."""
-        newest = [v for v in self._values if not v.is_read or v.is_cut][-_REACH:]
-        for value in reversed(newest):
+        for value in reversed(self._waiting()[-_REACH:]):
             if _can_be_part(tensor, value.tensor):
                 value.is_cut = True
                 return value
@@ -87,9 +86,14 @@ class Ledger:
         """Return the results that no call has read, of one module or of all."""
         return [
             v
-            for v in self._values
+            for v in self._waiting()
             if not v.is_read and (scope is None or _lies_in(v.scope, scope))
         ]
+
+    def _waiting(self) -> list[Value]:
+        """Return the tensors that some call may still read; others are let go of."""
+        self._open = [v for v in self._open if not v.is_read or v.is_cut]
+        return self._open
 
 
 def among(tensor: Tensor, values: Iterable[Value]) -> Value | None:

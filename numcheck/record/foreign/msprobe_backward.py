@@ -130,7 +130,7 @@ def weave_gradients(w: Weaving, entry: Entry) -> None:
     """Add the gradients of one module's parameters as values the user keeps."""
     path = entry.name.path
     module = entry.name.turned("forward")
-    calls = [key for key in w.given if key == module or module in w.enclosing(key)]
+    calls = [k for k in (module, *w.inside.get(module, ())) if k in w.given]
     values = [v for key in calls for v in w.slopes.get(key, ())]
     for name, tensor in entry.parameters.items():
         full = f"{path}.{name}" if path else name

@@ -30,7 +30,7 @@ _PARAMETER_NAMES: Final = {1: "weight", 2: "bias", 3: "bias"}
 
 def weave_forward(w: Weaving, entry: Entry, phase: Phase = "forward") -> None:
     """Add the sites of one forward call."""
-    if entry.name.is_module and _contains_calls(w, entry):
+    if entry.name.is_module and entry.key in w.inside:
         _weave_container(w, entry)
         return
     family, effect = classify(entry.name.call)
@@ -58,14 +58,6 @@ def _add_results(w: Weaving, entry: Entry, site: Site) -> None:
         index = w.add(dataclasses.replace(site, output=place), tensor)
         made.append(index)
         w.values.add(Value(index, tensor, site.scope))
-
-
-def _contains_calls(w: Weaving, entry: Entry) -> bool:
-    return any(
-        outer == entry.key
-        for key, outer in w.construct.items()
-        if key in w.entries and w.entries[key].name.way == "forward"
-    )
 
 
 def _weave_container(w: Weaving, entry: Entry) -> None:

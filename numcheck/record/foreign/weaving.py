@@ -45,6 +45,7 @@ class Weaving:
         gradient_of: the gradient of each parameter, by its name.
         sources: site of each value the step was given.
         names: name of each source that is a parameter.
+        inside: for each module's call, the recorded forward calls within it.
     """
 
     builder: TraceBuilder
@@ -63,6 +64,14 @@ class Weaving:
     gradient_of: dict[str, Value] = dataclasses.field(default_factory=dict)
     sources: dict[object, int] = dataclasses.field(default_factory=dict)
     names: dict[int, str] = dataclasses.field(default_factory=dict)
+    inside: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Turn the tree of modules round, so that it is walked once only."""
+        for key, entry in self.entries.items():
+            if entry.name.way == "forward":
+                for outer in self.enclosing(key):
+                    self.inside.setdefault(outer, []).append(key)
 
     def enclosing(self, key: str) -> Iterator[str]:
         """Yield the module calls around a call, innermost first."""
