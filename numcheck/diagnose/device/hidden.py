@@ -130,9 +130,11 @@ def hidden_faults(
     """
     found: list[HiddenScene] = []
     behind: set[int] = set()
+    places: set[tuple[object, ...]] = set()
     for site in provenance.view.trace.sites:
         by = _betrayed_by(incident, provenance, site)
-        if by is None or site.index in behind:
+        place = (site.op, site.source, site.phase)
+        if by is None or site.index in behind or place in places:
             continue
         reached = _reached(provenance, site)
         harm = [s for s in provenance.view.kept() if s.index in reached]
@@ -140,8 +142,11 @@ def hidden_faults(
             behind |= reached
             origin = Origin(site, "birth", tuple(sorted(harm, key=harm_rank)))
             held = _stands_for(site, provenance.view.summary(site))
-            place = frozenset(reached)
-            found.append(HiddenScene(incident, provenance, origin, held, by, place))
+            places.add(place)
+            scene = HiddenScene(
+                incident, provenance, origin, held, by, frozenset(reached)
+            )
+            found.append(scene)
     return tuple(found)
 
 

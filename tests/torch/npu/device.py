@@ -203,6 +203,11 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return torch.device("cpu") if on_npu else x
 
     here = pytree.tree_map(unwrapped, (args, kwargs))
+    if (
+        CHIP.saturates
+        and func is torch.ops.aten._amp_foreach_non_finite_check_and_unscale_.default
+    ):
+        return _unscale_by_flag(*here[0])
     result = func(*here[0], **here[1])
     if func is torch.ops.aten._local_scalar_dense.default or not to_npu:
         CHIP.waits += 1
@@ -218,6 +223,18 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     out = pytree.tree_map(wrapped, result)
     # Views share storage on a real device, and the recorder goes by that.
     return return_and_correct_aliasing(func, args, kwargs, out) if func.is_view else out
+
+
+def _unscale_by_flag(
+    gradients: list[torch.Tensor], found_inf: torch.Tensor, inverse: torch.Tensor
+) -> None:
+    """Judge by the flag alone, as torch_npu does here, and clear it."""
+    if CHIP.flag:
+        found_inf.fill_(1.0)
+        CHIP.flag = False
+        return
+    for gradient in gradients:
+        gradient.mul_(inverse)
 
 
 def _refuse(func: Any, leaves: list[Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import numcheck_torch
 from tests.torch.npu.device import CHIP, chip
 from tests.torch.npu.programs import STEPS, Attends, Roots, Squares, first, train
 
@@ -164,3 +165,43 @@ def test_a_failure_that_does_not_repeat_suspects_a_race() -> None:
     assert found.reproduced is False
     assert found.cause is not None
     assert (found.cause.rule, found.cause.certainty) == ("N652", "possible")
+
+
+@pytest.mark.parametrize("facts", [{}, SATURATING], ids=["inf_nan", "saturation"])
+def test_a_loss_scale_does_not_hide_an_overflow_of_the_forward_run(
+    facts: dict[str, object],
+) -> None:
+    with chip(**facts):
+        torch.manual_seed(0)
+        model = Squares().to("npu")
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+        scaler = torch.amp.GradScaler("npu", init_scale=2.0**14)
+        watched = numcheck_torch.instrument(model, optimizer, scaler, on_error="record")
+        for _ in range(8):
+            x = (torch.randn(4, 8) * 900).to("npu")
+            with torch.autocast("npu", dtype=torch.float16):
+                loss = watched(x).float().square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        watched.numcheck.close()
+    assert first(watched.numcheck).site.op == "aten.mul.Tensor"
+
+
+def test_a_loss_scale_that_fits_is_no_finding_in_saturation_mode() -> None:
+    with chip(**SATURATING):
+        torch.manual_seed(0)
+        model = Squares().to("npu")
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+        scaler = torch.amp.GradScaler("npu", init_scale=2.0**40)
+        watched = numcheck_torch.instrument(model, optimizer, scaler, on_error="record")
+        for _ in range(3):
+            with torch.autocast("npu", dtype=torch.float16):
+                loss = watched(torch.randn(4, 8).to("npu")).float().square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        watched.numcheck.close()
+    assert [f.id for f in watched.numcheck.findings if f.severity == "error"] == []
