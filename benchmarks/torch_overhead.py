@@ -13,7 +13,6 @@ of every operator's output.
 from __future__ import annotations
 
 import argparse
-import math
 import statistics
 import time
 from typing import Any
@@ -150,7 +149,8 @@ def variants(case: str) -> dict[str, Any]:
     }
 
 
-def measure(steps: dict[str, Any], rounds: int) -> dict[str, list[float]]:
+def measure(steps: dict[str, Any], rounds: int, inner: int) -> dict[str, list[float]]:
+    """Return seconds a step; each time is of `inner` steps in a row, as in training."""
     times: dict[str, list[float]] = {name: [] for name in steps}
     for step in steps.values():
         step()
@@ -158,8 +158,9 @@ def measure(steps: dict[str, Any], rounds: int) -> dict[str, list[float]]:
     for turn in range(rounds):
         for name in list(steps) if turn % 2 else reversed(list(steps)):
             start = time.process_time()
-            steps[name]()
-            times[name].append(time.process_time() - start)
+            for _ in range(inner):
+                steps[name]()
+            times[name].append((time.process_time() - start) / inner)
     return times
 
 
@@ -180,8 +181,8 @@ def main() -> None:
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     for case in chosen.case:
-        rounds = chosen.rounds * (20 if case == "mlp" else 1)
-        show(case, measure(variants(case), math.ceil(rounds)))
+        inner = 20 if case == "mlp" else 1
+        show(case, measure(variants(case), chosen.rounds, inner))
 
 
 if __name__ == "__main__":

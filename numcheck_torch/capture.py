@@ -119,6 +119,11 @@ class Kept(NamedTuple):
         version = 0 if tensor.is_inference() else tensor._version
         return cls(tensor, version, _fingerprint(tensor))
 
+    @classmethod
+    def unmarked(cls, tensor: torch.Tensor) -> Kept:
+        """Keep a tensor by its version alone."""
+        return cls(tensor, 0 if tensor.is_inference() else tensor._version, b"")
+
     @property
     def is_unchanged(self) -> bool:
         """Whether the tensor still holds what it held.

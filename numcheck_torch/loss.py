@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["LossTape"]
 
 _SILENT = frozenset({"profiler", "prim", "debug_mode_ops"})
+# What these make does not depend on the values they read; it is a constant.
+_CONSTANT = frozenset({"ones_like", "zeros_like", "full_like", "empty_like"})
 
 
 class LossTape(TorchDispatchMode):
@@ -151,4 +153,6 @@ def _plan(func: Any) -> _Plan:
         if argument.alias_info is not None and argument.alias_info.is_write:
             written |= {i, argument.name}
     draws = torch.Tag.nondeterministic_seeded in func.tags
-    return _Plan(func.namespace in _SILENT, draws, frozenset(written))
+    name = func._schema.name.partition("::")[2]
+    is_silent = func.namespace in _SILENT or name in _CONSTANT
+    return _Plan(is_silent, draws, frozenset(written))

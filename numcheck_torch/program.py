@@ -156,10 +156,10 @@ class Program:
             # Else it is a constant to this program, and its graph none of ours.
             tensor, original = tensor.detach(), tensor
             slot = self._enter(original)
-            self.externals[slot.index] = Kept.of(tensor)
+            self.externals[slot.index] = Kept.unmarked(tensor)
             return slot
         slot = self._enter(tensor)
-        self.externals[slot.index] = Kept.of(tensor)
+        self.externals[slot.index] = Kept.unmarked(tensor)
         if copied:
             self._copy(slot.index, tensor)
         return slot
@@ -168,7 +168,7 @@ class Program:
         """Keep the value of an external that is about to be written."""
         if index not in self.written:
             self.written.add(index)
-            self.externals[index] = Kept.of(tensor.detach().clone())
+            self.externals[index] = Kept.unmarked(tensor.detach().clone())
 
     def _drop_first(self) -> None:
         """Let go of the oldest micro-batch: the batches of a long sum take memory."""

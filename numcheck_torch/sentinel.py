@@ -144,5 +144,7 @@ def _row(scalars: list[torch.Tensor]) -> list[float]:
     if len(dtypes) > 1 or scalars[0].is_complex():
         wide = torch.float64 if torch.float64 in dtypes else torch.float32
         scalars = [(s.abs() if s.is_complex() else s).to(wide) for s in scalars]
+    if scalars[0].is_cpu:
+        return [float(s) for s in scalars]
     row: list[float] = torch.stack(scalars).tolist()
     return row
