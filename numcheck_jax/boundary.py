@@ -24,6 +24,11 @@ __all__ = ["BOUNDARY", "Boundary", "Mailbox"]
 class Mailbox(Protocol):
     """Takes findings from any thread; a monitor is one."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody will read it."""
+        ...
+
     def take(self, findings: tuple[Finding, ...]) -> None:
         """Keep findings until Python has the word again."""
         ...
@@ -37,7 +42,7 @@ class Boundary:
         self._lock = threading.Lock()
         self._open: list[weakref.ref[Mailbox]] = []
         self._waiting: list[Finding] = []
-        self._muted = threading.local()
+        self._here = threading.local()
 
     def open(self, mailbox: Mailbox) -> None:
         """Say that a step of this mailbox's program is under way."""
@@ -54,21 +59,47 @@ class Boundary:
     def muted(self) -> Iterator[None]:
         """Hear nothing of this thread: a step is run again, and was told already."""
         before = self.is_muted
-        self._muted.on = True
+        self._here.muted = True
         try:
             yield
         finally:
-            self._muted.on = before
+            self._here.muted = before
 
     @property
     def is_muted(self) -> bool:
         """Whether reports from this thread are to be dropped."""
-        return getattr(self._muted, "on", False)
+        return getattr(self._here, "muted", False)
 
-    def post(self, findings: tuple[Finding, ...]) -> bool:
-        """Hand findings to the step under way; return False when there is none."""
+    @contextlib.contextmanager
+    def tracing(self, mailbox: Mailbox) -> Iterator[None]:
+        """Say that the block traces this mailbox's function into a program."""
+        before = self.tracer
+        self._here.tracer = weakref.ref(mailbox)
+        try:
+            yield
+        finally:
+            self._here.tracer = before
+
+    @property
+    def tracer(self) -> weakref.ref[Mailbox] | None:
+        """The mailbox whose function is being traced; None outside."""
+        return getattr(self._here, "tracer", None)
+
+    def post(
+        self, findings: tuple[Finding, ...], owner: weakref.ref[Mailbox] | None = None
+    ) -> bool:
+        """Hand findings to their owner, else to the step under way.
+
+        Args:
+            findings: what was found.
+            owner: the mailbox that was tracing when the check was put there.
+
+        Returns:
+            False when nobody takes them.
+        """
         with self._lock:
-            boxes = [box for ref in self._open if (box := ref()) is not None]
+            boxes = [box for ref in (*self._open, owner) if ref and (box := ref())]
+        boxes = [box for box in boxes if box.is_open]
         if boxes:
             boxes[-1].take(findings)
         return bool(boxes)

@@ -25,10 +25,12 @@ from numcheck_jax.sentinel import is_watchable
 from numcheck_jax.source import user_line
 
 if TYPE_CHECKING:
+    import weakref
     from collections.abc import Sequence
 
     from numcheck.diagnose.finding import Finding
     from numcheck.record.site import SourceLine
+    from numcheck_jax.boundary import Mailbox
 
 __all__ = ["check_numerics"]
 
@@ -67,7 +69,9 @@ def check_numerics(x: _Tree, name: str) -> _Tree:
     checked = []
     for path, leaf in leaves:
         if is_watchable(leaf):
-            place = CheckedPlace(name + result_name(path), scope, user_line(info))
+            place = CheckedPlace(
+                name + result_name(path), scope, user_line(info), BOUNDARY.tracer
+            )
             checked.extend(watched(place, [jnp.asarray(leaf)]))
         else:
             checked.append(leaf)
@@ -93,11 +97,14 @@ class CheckedPlace:
         name: what the user calls the value.
         scope: path of module names.
         source: the user's line.
+        owner: the monitor in whose watched function it stands, where that was traced
+            into a larger program.
     """
 
     name: str
     scope: str
     source: SourceLine | None
+    owner: weakref.ref[Mailbox] | None = None
 
     def found(
         self,
@@ -117,7 +124,7 @@ class CheckedPlace:
         if BOUNDARY.is_muted:
             return
         findings = diagnose(self._incident(values[0], backward=backward))
-        if not BOUNDARY.post(findings):
+        if not BOUNDARY.post(findings, self.owner):
             if not live:
                 BOUNDARY.wait(findings)
             raise NonFiniteError(findings, _text(findings))

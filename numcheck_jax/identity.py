@@ -19,7 +19,7 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from numcheck_jax.sentinel import INFINITE, is_watchable, word_of
+from numcheck_jax.sentinel import damaged, is_watchable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,9 +145,7 @@ def _tell(rule: _Rule, *operands: Any, live: bool = False) -> None:
 
 
 def _is_bad(values: Sequence[Any]) -> jax.Array:
-    words = [word_of(x) for x in values if is_watchable(x) and x.size]
-    top = functools.reduce(jnp.maximum, words, jnp.zeros((), jnp.uint32))
-    return top >= INFINITE
+    return damaged([x for x in values if is_watchable(x)]).any()
 
 
 def _run(*operands: Any, rule: _Rule, name: str) -> list[Any]:

@@ -171,7 +171,7 @@ def reconstruct(report: Report) -> tuple[Call, Result, dict[Key, float]] | None:
     """Return a call on real arrays that gives what a report shows.
 
     Returns:
-        The call, what it gave, and for each value its largest magnitude; None when
+        The call, what it gave, and for each value its norm; None when
         the arguments of the failing lane cannot be told from the others.
     """
     place = report.place

@@ -46,7 +46,7 @@ class Pending:
     Attributes:
         call: the call, with its arguments as they were.
         result: what the user got.
-        keys: places of the float values in it, in the order of the flag's words.
+        keys: places of the float values in it, in the order of the flag's table.
         flag: the check, on its way.
         plan: what ran or measured it.
         rows: the statistics it gave; None without.
@@ -89,7 +89,6 @@ class JaxMonitor(Monitor):
         self._inquiry = Inquiry(self, loss)
         self._execution = Execution(options.level, rollback=rollback)
         self._mail = Mail(function)
-        self._in_graph = False
         atexit.register(_say_pending, weakref.ref(self))
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -138,9 +137,13 @@ class JaxMonitor(Monitor):
         if self._closed:
             return
         super().close()
-        self._in_graph = False
         self._settle_pending()
         self._read_reports()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether reports are still read."""
+        return not self._closed
 
     def take(self, findings: tuple[Finding, ...]) -> None:
         """Keep what a check by hand found; called from any thread."""
@@ -173,10 +176,10 @@ class JaxMonitor(Monitor):
     def _traced(self, call: Call) -> Any:
         """Run the function inside somebody's transformation."""
         args, kwargs = call.args, call.kwargs
-        self._in_graph = True
         with self._guarded("the watch over gradients"):
             args, kwargs = enter(self._mail, call)
-        out = self.function(*args, **kwargs)
+        with BOUNDARY.tracing(self):
+            out = self.function(*args, **kwargs)
         with self._guarded("the watch over outputs"):
             return leave(self._mail, call, out)
         return out
@@ -208,10 +211,10 @@ class JaxMonitor(Monitor):
         if ran is None or plan.substitute is None:
             flag = launch([x for _, x in watched])
             return Pending(call, result, keys, flag, plan)
-        if not plan.in_place or ran.words is None:
+        if not plan.in_place or ran.table is None:
             flag = launch([x for _, x in watched])
         else:
-            flag = Flag(((tuple(range(len(keys))), ran.words),), len(keys))
+            flag = Flag(((tuple(range(len(keys))), ran.table),), len(keys))
             call = plan.substitute.restored(call, out)
         return Pending(call, result, keys, flag, plan, ran.rows)
 
@@ -237,14 +240,14 @@ class JaxMonitor(Monitor):
         try:
             return self._settled(pending, audit=audit)
         finally:
-            if self._pending is None and not self._in_graph:
+            if self._pending is None:
                 BOUNDARY.shut(self)
 
     def _settled(self, pending: Pending, *, audit: bool) -> bool:
         with self._guarded("the diagnosis of a step"), jax.core.eval_context():
-            words = pending.flag.read()
-            held = dict(zip(pending.keys, values(words).tolist(), strict=True))
-            bad = zip(pending.keys, is_bad(words).tolist(), strict=True)
+            table = pending.flag.read()
+            held = dict(zip(pending.keys, values(table), strict=True))
+            bad = zip(pending.keys, is_bad(table), strict=True)
             broken = [k for k, is_broken in bad if is_broken]
             self._note(pending, held)
             broken = [k for k in broken if k not in self._inquiry.benign]

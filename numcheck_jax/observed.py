@@ -39,28 +39,29 @@ def seen(result: Result, held: Mapping[Key, float]) -> dict[Key, Summary]:
 
     Args:
         result: what the call handed back.
-        held: value of each scalar, largest magnitude of each other float value.
+        held: value of each scalar, norm of each other float value.
     """
     values = dict(result.items())
-    return {key: _summary(values[key], word) for key, word in held.items()}
+    return {key: _summary(values[key], norm) for key, norm in held.items()}
 
 
-def _summary(leaf: Any, word: float) -> Summary:
+def _summary(leaf: Any, norm: float) -> Summary:
     size = int(np.size(leaf)) if not isinstance(leaf, jax.Array) else leaf.size
-    if math.isfinite(word) or _is_gone(leaf):
-        return _of_word(size, word)
+    if math.isfinite(norm) or _is_gone(leaf):
+        return _of_norm(size, norm)
     found = summarize(jnp.asarray(leaf))
     # Where the step went back, the leaf is the old one and finite.
-    return _of_word(size, word) if found.is_finite else found
+    return _of_norm(size, norm) if found.is_finite else found
 
 
-def _of_word(size: int, word: float) -> Summary:
-    """Return what the largest magnitude alone says of an array."""
-    if math.isfinite(word):
-        return Summary(size, nan=0, pos_inf=0, neg_inf=0, amax=abs(word))
-    if math.isnan(word):
-        return Summary(size, low=word, high=word)
-    return Summary(size, nan=0, low=-abs(word), high=abs(word))
+def _of_norm(size: int, norm: float) -> Summary:
+    """Return what the norm alone says of an array, or the value of a scalar."""
+    if math.isfinite(norm):
+        amax = abs(norm) if size == 1 else None
+        return Summary(size, nan=0, pos_inf=0, neg_inf=0, amax=amax)
+    if math.isnan(norm):
+        return Summary(size, low=norm, high=norm)
+    return Summary(size, nan=0, low=-abs(norm), high=abs(norm))
 
 
 def was_finite(call: Call, roles: Roles, key: Key) -> bool:
@@ -74,13 +75,13 @@ def was_finite(call: Call, roles: Roles, key: Key) -> bool:
     leaf = call.leaves[position]
     if isinstance(leaf, jax.Array) and leaf.is_deleted():
         return True
-    return not bool(is_bad(launch([leaf]).read())[0])
+    return not is_bad(launch([leaf]).read())[0]
 
 
 def scalars(roles: Roles, held: Mapping[Key, float]) -> dict[str, float]:
-    """Return the loss and the largest magnitudes of gradients and parameters.
+    """Return the loss and the Euclidean norms of all gradients and all parameters.
 
-    The largest magnitude is the maximum norm. What is not finite is left out.
+    What is not finite is left out.
     """
     found: dict[str, float] = {}
     for key, value in held.items():
@@ -88,7 +89,7 @@ def scalars(roles: Roles, held: Mapping[Key, float]) -> dict[str, float]:
         if role == "loss":
             found["loss"] = value
         elif role in _NORMS:
-            found[_NORMS[role]] = max(found.get(_NORMS[role], 0.0), abs(value))
+            found[_NORMS[role]] = math.hypot(found.get(_NORMS[role], 0.0), value)
     return {name: value for name, value in found.items() if math.isfinite(value)}
 
 
@@ -101,7 +102,7 @@ def recorded(
         call: the step.
         made: the program.
         rows: what it gave.
-        held: value of each scalar, largest magnitude of each other float output.
+        held: value of each scalar, norm of each other float output.
     """
     if made.traced is None:
         raise ValueError("the program measures nothing")
@@ -115,7 +116,7 @@ def recorded(
         if key in held:
             site = kept_site(call, made.program, made.roles, key, aval, parent)
             size = math.prod(aval.shape)
-            builder.add(site, _of_word(size, held[key]))
+            builder.add(site, _of_norm(size, held[key]))
     return builder.build(framework="jax", jax=jax.__version__)
 
 

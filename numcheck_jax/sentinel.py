@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cheap check: one small program over what a step hands back.
 
-It reduces the bit patterns, since a float maximum drops NaN on some backends, and
-packs one word a value, so that a step costs one dispatch and one transfer.
+It adds up squares, since a sum passes on every NaN and Inf, which a float maximum does
+not on some backends, and is as fast as memory. Finite values whose squares overflow
+are told apart element by element, which a program does only where it must. Everything
+is packed into one array: one dispatch and one transfer a step.
 """
 
 from __future__ import annotations
@@ -21,23 +23,17 @@ if TYPE_CHECKING:
 
     from jax.typing import ArrayLike
 
-    Words = np.ndarray[Any, np.dtype[np.uint32]]
+    Table = np.ndarray[Any, np.dtype[np.float32]]
 
 __all__ = [
-    "INFINITE",
     "Flag",
+    "damaged",
     "is_bad",
     "is_watchable",
     "launch",
-    "signed_word",
+    "measured",
     "values",
-    "word_of",
 ]
-
-INFINITE = 0x7F800000
-"""The float32 pattern of infinity; a word at or above it is not finite."""
-
-_BITS = {2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
 
 
 def is_watchable(leaf: object) -> bool:
@@ -57,92 +53,88 @@ def _is_inexact(dtype: Any) -> bool:
     return bool(jnp.issubdtype(dtype, jnp.inexact))
 
 
-def word_of(x: ArrayLike) -> jax.Array:
-    """Return the largest magnitude in `x` as a float32 bit pattern, uint32.
+def damaged(arrays: Sequence[ArrayLike]) -> jax.Array:
+    """Return, for each float or complex array, whether it holds a NaN or an Inf.
 
-    NaN gives a pattern above `INFINITE`, infinity that pattern or above, an empty
-    array 0. float64 is cut to float32's range first; finite stays finite.
-
-    >>> bool(word_of(jnp.array([1.0, jnp.nan])) > INFINITE)
-    True
+    >>> damaged([jnp.ones(3), jnp.array([1.0, jnp.inf])]).tolist()
+    [False, True]
     """
-    x = jnp.asarray(x)
+    given = [jnp.asarray(x) for x in arrays]
+    return _damaged(given, [_square_sum(x) for x in given])
+
+
+def measured(arrays: Sequence[ArrayLike]) -> jax.Array:
+    """Return float32[2, n] for n arrays: 1 where damaged, and how large it is.
+
+    The second row holds the value of a real scalar, the Euclidean norm of any other
+    array; NaN, or an infinity, where a damaged one holds such, or where a norm leaves
+    float32's range.
+    """
+    given = [jnp.asarray(x) for x in arrays]
+    squares = [_square_sum(x) for x in given]
+    sizes = [_size(x, square) for x, square in zip(given, squares, strict=True)]
+    flags = _damaged(given, squares).astype(jnp.float32)
+    return jnp.stack([flags, jnp.stack(sizes)])
+
+
+def _square_sum(x: jax.Array) -> jax.Array:
+    """Return the sum of |x|², not finite where an element is not."""
     if jnp.issubdtype(x.dtype, jnp.complexfloating):
-        return jnp.maximum(word_of(x.real), word_of(x.imag))
-    if x.size == 0:
-        return jnp.zeros((), jnp.uint32)
-    bits = _BITS.get(x.dtype.itemsize)
-    if bits is None or x.dtype == jnp.float8_e5m2:
-        return _narrow_word(x)
-    pattern = lax.bitcast_convert_type(x, bits) & bits(
-        (1 << (8 * x.dtype.itemsize - 1)) - 1
+        return _square_sum(x.real) + _square_sum(x.imag)
+    if x.dtype.itemsize < 4:
+        x = x.astype(jnp.float32)
+    return jnp.sum(x * x)
+
+
+def _size(x: jax.Array, square: jax.Array) -> jax.Array:
+    is_number = x.ndim == 0 and not jnp.issubdtype(x.dtype, jnp.complexfloating)
+    return (x if is_number else jnp.sqrt(square)).astype(jnp.float32)
+
+
+def _damaged(arrays: list[jax.Array], squares: list[jax.Array]) -> jax.Array:
+    if not arrays:
+        return jnp.zeros(0, bool)
+    suspicious = ~jnp.stack([jnp.isfinite(square) for square in squares])
+    found: jax.Array = lax.cond(
+        suspicious.any(),
+        lambda xs: jnp.stack([_has_bad(x) for x in xs]),
+        lambda _: suspicious,
+        arrays,
     )
-    top = lax.reduce_max(pattern, tuple(range(x.ndim)))
-    return _as_float32_pattern(top, x.dtype)
+    return found
 
 
-def _narrow_word(x: jax.Array) -> jax.Array:
-    """Return the word of an 8-bit or narrower array, whose specials differ by type."""
-    wide = jnp.abs(x.astype(jnp.float32))
-    pattern = lax.bitcast_convert_type(wide, jnp.uint32)
-    top: jax.Array = lax.reduce_max(pattern, tuple(range(x.ndim)))
-    return top
-
-
-def _as_float32_pattern(top: jax.Array, dtype: Any) -> jax.Array:
-    """Widen or cut the pattern of a magnitude to that of a float32."""
-    if dtype == jnp.bfloat16:
-        return top.astype(jnp.uint32) << 16
-    if dtype == jnp.float16:
-        half = lax.bitcast_convert_type(top, jnp.float16)
-        return lax.bitcast_convert_type(half.astype(jnp.float32), jnp.uint32)
-    if dtype == jnp.float64:
-        infinity = jnp.uint64(0x7FF0000000000000)
-        huge = jnp.uint32(INFINITE) + (top > infinity).astype(jnp.uint32)
-        value = lax.bitcast_convert_type(top, jnp.float64)
-        largest = jnp.float64(np.finfo(np.float32).max)
-        cut = jnp.minimum(value, largest).astype(jnp.float32)
-        finite = lax.bitcast_convert_type(cut, jnp.uint32)
-        return jnp.where(top >= infinity, huge, finite)
-    return top
+def _has_bad(x: jax.Array) -> jax.Array:
+    if x.dtype.itemsize < 2:  # whose specials differ by type
+        x = x.astype(jnp.float32)
+    return ~jnp.isfinite(x).all()
 
 
 @jax.jit
-def _words(leaves: list[jax.Array]) -> jax.Array:
-    return jnp.stack([signed_word(x) for x in leaves])
+def _table(leaves: list[jax.Array]) -> jax.Array:
+    return measured(leaves)
 
 
-def signed_word(x: jax.Array) -> jax.Array:
-    """Return the word of `x`, with its sign in the top bit where it is one number."""
-    word = word_of(x)
-    if x.ndim or jnp.issubdtype(x.dtype, jnp.complexfloating):
-        return word
-    sign = (x < 0).astype(jnp.uint32) << 31
-    return word | sign
-
-
-def _host_word(leaf: Any) -> int:
-    """Return the word of a value that lives on the host, in its own precision."""
-    x = np.atleast_1d(np.asarray(leaf))
-    if x.dtype.kind == "c":
-        x = np.concatenate([x.real, x.imag])
-    x = x.astype(np.float64)
-    if not x.size:
-        return 0
-    if not np.isfinite(x).all():
-        return INFINITE + int(np.isnan(x).any())
-    top = np.float32(min(np.abs(x).max(), np.finfo(np.float32).max))
-    sign = int(x[0] < 0) << 31 if np.ndim(leaf) == 0 else 0
-    return int(top.view(np.uint32)) | sign
+def _host_table(leaves: Sequence[Any]) -> Table:
+    """Return what `measured` does for values that live on the host."""
+    table = np.zeros((2, len(leaves)), np.float32)
+    for i, leaf in enumerate(leaves):
+        x = np.asarray(leaf)
+        x = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+        table[0, i] = not np.isfinite(x).all()
+        with np.errstate(over="ignore", invalid="ignore"):
+            number = x if x.ndim == 0 and x.dtype.kind == "f" else np.linalg.norm(x)
+            table[1, i] = number
+    return table
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Flag:
-    """The words of one step, on their way from the devices.
+    """The check of one step, on its way from the devices.
 
     Attributes:
-        parts: positions among the leaves and the packed words of these leaves, one
-            pair for each set of devices.
+        parts: positions among the leaves and the table of these leaves, one pair for
+            each set of devices.
         count: number of leaves.
     """
 
@@ -152,36 +144,40 @@ class Flag:
     @property
     def is_ready(self) -> bool:
         """Whether reading would not wait."""
-        return all(_has_arrived(w) for _, w in self.parts)
+        return all(_has_arrived(table) for _, table in self.parts)
 
-    def read(self) -> Words:
-        """Return one word a leaf, uint32; waits for the step."""
-        words = np.zeros(self.count, np.uint32)
-        for positions, packed in self.parts:
-            words[list(positions)] = np.asarray(packed)
-        return words
-
-
-def _has_arrived(packed: Any) -> bool:
-    return bool(getattr(packed, "is_ready", lambda: True)())
+    def read(self) -> Table:
+        """Return the table of all leaves, as `measured`; waits for the step."""
+        table = np.zeros((2, self.count), np.float32)
+        for positions, part in self.parts:
+            table[:, list(positions)] = np.asarray(part)
+        return table
 
 
-def is_bad(words: Words) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _has_arrived(table: Any) -> bool:
+    return bool(getattr(table, "is_ready", lambda: True)())
+
+
+def is_bad(table: Table) -> list[bool]:
     """Return which of the leaves hold a NaN or an Inf.
 
     >>> is_bad(launch([jnp.ones(3), np.float32("-inf")]).read())
-    array([False,  True])
+    [False, True]
     """
-    return (words & 0x7FFFFFFF) >= INFINITE
+    return [bool(flag) for flag in table[0]]
 
 
-def values(words: Words) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Return the value of each scalar leaf, the largest magnitude of each other.
+def values(table: Table) -> list[float]:
+    """Return the value of each scalar leaf, the Euclidean norm of each other.
 
-    >>> values(launch([jnp.float32(-2.5), jnp.array([1.0, -3.0])]).read())
-    array([-2.5,  3. ], dtype=float32)
+    Finite for every leaf that is; a norm beyond float32 is given as its largest value.
+
+    >>> values(launch([jnp.float32(-2.5), jnp.array([3.0, -4.0])]).read())
+    [-2.5, 5.0]
     """
-    return words.view(np.float32)
+    limit = float(np.finfo(np.float32).max)
+    cut = np.where(table[0] != 0, table[1], np.clip(table[1], -limit, limit))
+    return [float(value) for value in cut]
 
 
 def launch(leaves: Sequence[Any]) -> Flag:
@@ -192,8 +188,7 @@ def launch(leaves: Sequence[Any]) -> Flag:
     parts = []
     for place, at in groups.items():
         group = [leaves[i] for i in at]
-        packed = _words(group) if place else np.array([*map(_host_word, group)])
-        parts.append((tuple(at), packed))
+        parts.append((tuple(at), _table(group) if place else _host_table(group)))
     return Flag(tuple(parts), len(leaves))
 
 

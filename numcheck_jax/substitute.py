@@ -16,7 +16,7 @@ import numpy as np
 from numcheck_jax.compiled import compiled_trace
 from numcheck_jax.replay import arguments, source_sites
 from numcheck_jax.results import Key
-from numcheck_jax.sentinel import INFINITE, is_watchable, signed_word, word_of
+from numcheck_jax.sentinel import damaged, is_watchable, measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,12 +35,12 @@ class Ran(NamedTuple):
     Attributes:
         out: what the user's function would have returned.
         rows: statistics, to be read with the substitute's `traced`; None without.
-        words: the sentinel's words of the float outputs, before going back.
+        table: the sentinel's table of the float outputs, before going back.
     """
 
     out: Any
     rows: Any
-    words: Any
+    table: Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Substitute:
         program: the user's program.
         roles: what its values are.
         traced: how its rows are read; None when nothing is measured.
-        run: takes the flat arguments and returns outputs, rows and words.
+        run: takes the flat arguments and returns outputs, rows and table.
     """
 
     program: Program
@@ -61,13 +61,13 @@ class Substitute:
 
     def __call__(self, call: Call) -> Ran:
         """Run a call's program on its arguments."""
-        outs, rows, words = self.run(*arguments(self.program, call.given))
+        outs, rows, table = self.run(*arguments(self.program, call.given))
         leaves: list[Any] = [None] * len(self.program.shape.leaves)
         for key, value in zip(self.program.outputs, outs, strict=True):
             if key.kind == "out":
                 leaves[key.position] = value
         out = jax.tree.unflatten(self.program.shape.treedef, leaves)
-        return Ran(out, rows, words)
+        return Ran(out, rows, table)
 
     def restored(self, call: Call, out: Any) -> Call:
         """Return the call with the state it consumed taken from what came back.
@@ -148,10 +148,11 @@ def substitute(
             rows = None
         else:
             outs, rows = traced.function(*args)
-        words = [signed_word(x) for x in outs if is_watchable(x)]
+        floats = [x for x in outs if is_watchable(x)]
+        table = measured(floats) if floats else None
         if rollback:
             outs = _gone_back(outs, args, carried)
-        return outs, rows, jnp.stack(words) if words else None
+        return outs, rows, table
 
     donated = donated_leaves(call, program) if in_place else ()
     return Substitute(program, roles, traced, jax.jit(run, donate_argnums=donated))
@@ -174,13 +175,14 @@ def _gone_back(
 
     What broke is told by values that continue nothing, or something finite.
     """
-    bad = jnp.zeros((), bool)
-    for i, value in enumerate(outs):
-        if is_watchable(value):
-            broke = word_of(value) >= INFINITE
-            if i in carried:
-                broke &= word_of(args[carried[i]]) < INFINITE
-            bad |= broke
+    floats = [i for i, value in enumerate(outs) if is_watchable(value)]
+    new = damaged([outs[i] for i in floats])
+    old = damaged([args[carried[i]] for i in floats if i in carried])
+    carries = [i in carried for i in floats]
+    before = jnp.zeros(len(floats), bool)
+    if any(carries):
+        before = before.at[np.flatnonzero(carries)].set(old)
+    bad = (new & ~before).any()
     return [
         _kept_where(bad, args[carried[i]], value) if i in carried else value
         for i, value in enumerate(outs)

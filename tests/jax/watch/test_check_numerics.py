@@ -183,3 +183,15 @@ def test_check_says_nothing_while_a_step_is_run_again() -> None:
     step.numcheck.close()
     assert step.numcheck.findings == ()
     assert BOUNDARY.collect() == ()
+
+
+def test_check_in_a_watched_function_inside_a_program_reports_to_its_monitor() -> None:
+    def run(w: Any, x: Any) -> Any:
+        dead = check_numerics(jnp.log(x), "hidden")
+        return jnp.sum(w * jnp.where(x > 0, x, 0.0 * jnp.where(x > 0, dead, 0.0)))
+
+    watched = numcheck_jax.instrument(run, audit_first=False)
+    assert np.isfinite(jax.block_until_ready(jax.jit(watched)(GOOD, BAD)))
+    with pytest.raises(NonFiniteError) as caught:
+        watched.numcheck.close()
+    assert caught.value.finding.site.op == "output:hidden"
