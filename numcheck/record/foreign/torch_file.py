@@ -35,11 +35,13 @@ _DTYPES: Final = {
     "BoolStorage": "bool",
     "ComplexFloatStorage": "complex64",
     "ComplexDoubleStorage": "complex128",
-    "Float8_e4m3fnStorage": "float8_e4m3fn",
-    "Float8_e5m2Storage": "float8_e5m2",
-    "Float8_e4m3fnuzStorage": "float8_e4m3fnuz",
-    "Float8_e5m2fnuzStorage": "float8_e5m2fnuz",
+    "UntypedStorage": "uint8",
 }
+# Formats that no storage type exists for; their tensors name the format itself.
+_NAMED: Final = frozenset(
+    {"float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
+     "float8_e8m0fnu", "uint16", "uint32", "uint64"}
+)  # fmt: skip
 
 
 def load_tensor(path: Path) -> np.ndarray[Any, Any]:
@@ -79,8 +81,12 @@ class _Reader(pickle.Unpickler):
         """Return one of the few things a tensor's pickle may name."""
         if name in _DTYPES:
             return _DTYPES[name]
+        if module == "torch" and name in _NAMED:
+            return name
         if name in ("_rebuild_tensor_v2", "_rebuild_tensor"):
             return _rebuilt
+        if name == "_rebuild_tensor_v3":
+            return _rebuilt_as
         if name == "_rebuild_parameter":
             return lambda data, *_: data
         if (module, name) == ("collections", "OrderedDict"):
@@ -104,6 +110,22 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
     return np.dtype(getattr(ml_dtypes, name, None) or name)
 
 
+def _rebuilt_as(
+    storage: np.ndarray[Any, Any],
+    offset: int,
+    shape: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: object,
+    hooks: object,
+    dtype: object,
+    *_: object,
+) -> np.ndarray[Any, Any]:
+    """Return a tensor over untyped bytes."""
+    del requires_grad, hooks
+    values = storage.view(_numpy_dtype(str(dtype)))
+    return _rebuilt(values, offset, shape, stride)
+
+
 def _rebuilt(
     storage: np.ndarray[Any, Any],
     offset: int,
@@ -122,4 +144,8 @@ def _rebuilt(
         raise ValueError(msg)
     width = storage.dtype.itemsize
     steps = tuple(s * width for s in stride)
-    return np.lib.stride_tricks.as_strided(storage[offset:], shape, steps)
+    # NumPy cannot describe ml_dtypes' types to itself, so their bits are strided.
+    is_own = storage.dtype.isbuiltin == 1
+    bits = storage if is_own else storage.view(f"u{width}")
+    found = np.lib.stride_tricks.as_strided(bits[offset:], shape, steps)
+    return found.view(storage.dtype)
