@@ -34,6 +34,8 @@ Level = Literal["watch", "anchors", "trace"]
 OnError = Literal["raise", "warn", "record", "skip"]
 MOST_INCIDENTS = 8
 """Failing or audited steps held in memory with everything known of them."""
+MOST_EVENTS = 60_000
+"""Scalars held in memory: those of about the last ten thousand steps."""
 _LEVELS = ("watch", "anchors", "trace")
 _POLICIES = ("raise", "warn", "record", "skip")
 
@@ -180,6 +182,15 @@ class Monitor:
             for name, value in scalars.items()
             if value is not None
         )
+        if len(self.events) > MOST_EVENTS:
+            self._forget_old_events()
+
+    def _forget_old_events(self) -> None:
+        """Drop the older half from memory; the run folder keeps all of them."""
+        self._flush_events()
+        dropped = len(self.events) // 2
+        del self.events[:dropped]
+        self._kept_events = max(0, self._kept_events - dropped)
 
     def rearm(self) -> None:
         """Say that a step was healthy: an origin seen before is news again."""

@@ -108,6 +108,7 @@ def test_package_imports_no_stranger(package: str, strangers: set[str]) -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_package_imports_only_what_is_declared(package: str) -> None:
     known = {"numcheck_torch": TORCH, "numcheck_jax": JAX}.get(package, set())
-    optional = {"IPython", "tensorboard"}
+    # Loaded only by those who have them: a notebook, a writer, a test run.
+    optional = {"IPython", "pytest", "tensorboard"}
     foreign = imported_in(package) - sys.stdlib_module_names
     assert foreign <= {"numcheck", package} | HEAVY | known | optional

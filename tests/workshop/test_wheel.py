@@ -52,9 +52,14 @@ def test_package_is_marked_as_typed(wheel: zipfile.ZipFile, package: str) -> Non
     assert f"{package}/py.typed" in wheel.namelist()
 
 
-@pytest.mark.parametrize("name", ["en.toml", "zh.toml"])
-def test_messages_are_in_the_wheel(wheel: zipfile.ZipFile, name: str) -> None:
-    assert f"numcheck/report/messages/{name}" in wheel.namelist()
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_messages_and_pages_are_in_the_wheel(
+    wheel: zipfile.ZipFile, language: str
+) -> None:
+    held = set(wheel.namelist())
+    assert f"numcheck/report/messages/{language}/findings.toml" in held
+    assert f"numcheck/report/explain/{language}/N101.md" in held
+    assert any(name.startswith("numcheck/report/web/") for name in held)
 
 
 def test_wheel_declares_the_command_and_both_adapters(wheel: zipfile.ZipFile) -> None:
@@ -66,6 +71,7 @@ def test_wheel_declares_the_command_and_both_adapters(wheel: zipfile.ZipFile) ->
             "jax": "numcheck_jax.adapter:ADAPTER",
             "torch": "numcheck_torch.adapter:ADAPTER",
         },
+        "pytest11": {"numcheck": "numcheck.pytest_plugin"},
     }
 
 

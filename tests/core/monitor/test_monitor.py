@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import numcheck.monitor
 from numcheck.diagnose.finding import Finding
 from numcheck.diagnose.incident import Experiment, Incident
 from numcheck.diagnose.incident_json import incident_from_json
@@ -144,3 +145,18 @@ def test_everything_a_run_saw_is_in_its_folder(tmp_path: Path) -> None:
     again = incident_from_json(kept.trace, kept.step, kept.rank, kept.known)
     assert repr(again) == repr(incident)
     assert run.path == monitor.run_path
+
+
+def test_a_long_run_keeps_its_newest_scalars_and_loses_none_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numcheck.monitor, "MOST_EVENTS", 100)
+    monitor = Monitor(Options(run=tmp_path))
+    for step in range(1000):
+        monitor.step = step
+        monitor.observe(loss=float(step))
+    monitor.close()
+    assert len(monitor.events) <= 100
+    assert monitor.events[-1].value == 999
+    values = [e.value for e in open_run(tmp_path).trace.events]
+    assert values == [float(step) for step in range(1000)]
