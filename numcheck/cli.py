@@ -23,6 +23,7 @@ COMMANDS = {
     "import": "numcheck.importing:import_",
     "range": "numcheck.calculator.commands:range_",
     "report": "numcheck.report.commands:report",
+    "run": "numcheck.running:run",
 }
 
 

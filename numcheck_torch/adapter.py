@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from numcheck.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from numcheck.doctor import Check
-    from numcheck.monitor import Monitor
+    from numcheck.monitor import Monitor, Options
 
 __all__ = ["ADAPTER", "TorchAdapter"]
 
@@ -54,6 +55,16 @@ class TorchAdapter:
         with _or_missing_extra():
             from numcheck_torch.demo import demonstrate
         return demonstrate()
+
+    def watching(self, options: Options) -> AbstractContextManager[Sequence[Monitor]]:
+        """Watch whatever is trained inside the block, for ``numcheck run``.
+
+        Raises:
+            MissingExtraError: PyTorch is not installed.
+        """
+        with _or_missing_extra():
+            from numcheck_torch.running import watching
+        return watching(options)
 
     def examine(self) -> Iterable[Check]:
         """Say what PyTorch can do on this machine."""

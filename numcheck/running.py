@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``numcheck run train.py``: an unmodified training script, run under watch."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import runpy
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import click
+
+from numcheck.adapters import adapters
+from numcheck.errors import MissingExtraError, NonFiniteError, NumcheckError
+from numcheck.monitor import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from types import TracebackType
+
+    from numcheck.monitor import Monitor
+    from numcheck.report.content import Content
+
+__all__ = ["ScriptWatcher", "run"]
+
+CLEAN, FOUND, FAILED = 0, 1, 2
+
+
+@runtime_checkable
+class ScriptWatcher(Protocol):
+    """An adapter that can watch a program nobody handed to it."""
+
+    name: str
+
+    def watching(self, options: Options) -> AbstractContextManager[Sequence[Monitor]]:
+        """Watch whatever is trained inside the block.
+
+        Args:
+            options: how to watch.
+
+        Returns:
+            A context manager that yields the monitors; more join as models are found,
+            and leaving the block closes them without raising what they found.
+
+        Raises:
+            MissingExtraError: the framework is not installed.
+        """
+        ...
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+@click.option("-m", "module", is_flag=True, help="SCRIPT is a module's name.")
+@click.option(
+    "--run", "folder", type=click.Path(), help="Folder that keeps the trace."
+)
+@click.option(
+    "--on-error",
+    type=click.Choice(["raise", "warn", "record", "skip"]),
+    default="raise",
+    show_default=True,
+    help="Stop at the first error, warn, only record, or skip the bad update.",
+)
+@click.option(
+    "--level",
+    type=click.Choice(["watch", "anchors", "trace"]),
+    default="watch",
+    show_default=True,
+    help="Look at results, at main operators, or at every operator of every step.",
+)
+@click.option("--every", type=click.IntRange(1), help="Audit a step every so many.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    help="Also write a report: .html, .json or .sarif by its ending.",
+)
+@click.argument("script", metavar="SCRIPT")
+@click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def run(  # noqa: PLR0913 - click passes options by keyword
+    context: click.Context,
+    *,
+    module: bool,
+    folder: str | None,
+    on_error: Any,
+    level: Any,
+    every: int | None,
+    output: str | None,
+    script: str,
+    arguments: tuple[str, ...],
+) -> None:
+    """Run the training SCRIPT with its arguments, unmodified, under watch.
+
+    Its models and optimizers are found by themselves; the report goes to standard
+    error. Exits with 0 when nothing was found, 1 with findings (errors or warnings),
+    2 when the script failed by itself or nothing in it could be watched.
+    """
+    options = Options(level, every, on_error=on_error, run=folder)
+    start = _starter(script, arguments, is_module=module)
+    with contextlib.ExitStack() as stack:
+        watched = _watch(stack, options)
+        has_failed = _outcome(start)
+    monitors = [monitor for sequence in watched for monitor in sequence]
+    context.exit(_told(monitors, output, has_failed=has_failed))
+
+
+def _watch(stack: contextlib.ExitStack, options: Options) -> list[Sequence[Monitor]]:
+    """Let every adapter that can watch; the monitors appear while the script runs."""
+    watched, missing = [], "no installed adapter can watch a script"
+    for adapter in adapters():
+        if isinstance(adapter, ScriptWatcher):
+            try:
+                watched.append(stack.enter_context(adapter.watching(options)))
+            except MissingExtraError as error:
+                missing = str(error)
+    if not watched:
+        raise MissingExtraError(missing)
+    return watched
+
+
+def _starter(
+    script: str, arguments: tuple[str, ...], *, is_module: bool
+) -> Callable[[], object]:
+    """Return what runs the script as Python itself would."""
+    if is_module:
+        sys.argv = [script, *arguments]
+        sys.path.insert(0, str(Path.cwd()))
+        return lambda: runpy.run_module(script, run_name="__main__", alter_sys=True)
+    if not Path(script).is_file():
+        raise click.BadParameter(f"no file {script!r}", param_hint="SCRIPT")
+    sys.argv = [script, *arguments]
+    sys.path.insert(0, str(Path(script).resolve().parent))
+    return lambda: runpy.run_path(script, run_name="__main__")
+
+
+def _outcome(start: Callable[[], object]) -> bool:
+    """Run the script; whether it failed by itself."""
+    try:
+        start()
+    except NonFiniteError:
+        return False  # the report says it all
+    except NumcheckError:
+        raise
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            click.echo(end.code, err=True)
+        return end.code not in (None, 0)
+    except Exception as error:  # noqa: BLE001 - shown as Python would show it
+        shown = traceback.format_exception(
+            type(error), error, _of_script(error.__traceback__)
+        )
+        click.echo("".join(shown), err=True, nl=False)
+        return True
+    return False
+
+
+def _of_script(trail: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the frames that only started the script."""
+    starters = (__file__, runpy.__file__, "<frozen runpy>")
+    first = trail
+    while first is not None and first.tb_frame.f_code.co_filename in starters:
+        first = first.tb_next
+    return first or trail
+
+
+def _told(monitors: list[Monitor], output: str | None, *, has_failed: bool) -> int:
+    """Print the report; return the exit code."""
+    from numcheck.report.writing import write_content
+
+    if not monitors:
+        click.echo(
+            "numcheck: nothing was watched: the script trained no model with an "
+            "optimizer in this process",
+            err=True,
+        )
+        return FAILED
+    content = _together(monitors)
+    click.echo(write_content(content, output), err=True)
+    if any(f.severity != "note" for f in content.findings):
+        return FOUND
+    return FAILED if has_failed else CLEAN
+
+
+def _together(monitors: list[Monitor]) -> Content:
+    """Return one content of all monitors; scalars of several keep apart by number."""
+    from numcheck.record.history import TraceHistory
+    from numcheck.report.content import content_of
+
+    history = TraceHistory()
+    for monitor in monitors:
+        if monitor.trace is not None:
+            history.add(monitor.trace)
+    return content_of(
+        tuple(finding for monitor in monitors for finding in monitor.findings),
+        history,
+        tuple(incident for monitor in monitors for incident in monitor.incidents),
+        events=[event for monitor in monitors for event in _labelled(monitor, monitors)],
+    )
+
+
+def _labelled(monitor: Monitor, monitors: list[Monitor]) -> Iterator[Any]:
+    if len(monitors) == 1:
+        yield from monitor.events
+        return
+    number = monitors.index(monitor) + 1
+    for event in monitor.events:
+        yield dataclasses.replace(event, name=f"{event.name} (model {number})")
