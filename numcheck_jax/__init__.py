@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numcheck_jax.check_numerics import check_numerics
     from numcheck_jax.instrument import instrument
+    from numcheck_jax.simulation import simulate
 
 _HOME = {
     "check_numerics": "numcheck_jax.check_numerics",
     "instrument": "numcheck_jax.instrument",
+    "simulate": "numcheck_jax.simulation",
 }
 
-__all__ = ["check_numerics", "instrument"]
+__all__ = ["check_numerics", "instrument", "simulate"]
 
 
 def __getattr__(name: str) -> Any:

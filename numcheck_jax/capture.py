@@ -38,6 +38,7 @@ class Call:
         leaves: the same values, held for a replay: copies where a call consumes them.
         treedef: their structure.
         step: 0-based step.
+        rank: this process among those that run the program.
         checksums: of the NumPy leaves, by position.
     """
 
@@ -49,6 +50,7 @@ class Call:
     treedef: Any
     step: int
     checksums: Mapping[int, int]
+    rank: int = 0
 
     @functools.cached_property
     def paths(self) -> tuple[tuple[Any, ...], ...]:
@@ -85,12 +87,13 @@ def capture(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     step: int,
+    rank: int = 0,
 ) -> Call:
     """Take references to the leaves of a call that is about to run."""
     leaves, treedef = jax.tree.flatten((args, dict(kwargs)))
     sums = {i: _checksum(x) for i, x in enumerate(leaves) if type(x) is np.ndarray}
     held = tuple(leaves)
-    return Call(function, args, kwargs, held, held, treedef, step, sums)
+    return Call(function, args, kwargs, held, held, treedef, step, sums, rank)
 
 
 def is_traced(leaves: tuple[Any, ...]) -> bool:

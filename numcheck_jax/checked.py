@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["from_checks"]
 
 
-def from_checks(trace: Trace, step: int) -> Trace | None:
+def from_checks(trace: Trace, step: int, rank: int = 0) -> Trace | None:
     """Return the trace with what its failing checks saw as the only kept values.
 
     Whoever checks a value by hand wants it finite, whatever the step returns.
@@ -22,11 +22,12 @@ def from_checks(trace: Trace, step: int) -> Trace | None:
     Args:
         trace: a replay of one step.
         step: which.
+        rank: of which process.
 
     Returns:
         The trace; None when no check fails in it.
     """
-    held = trace.summaries[step, 0]
+    held = trace.summaries[step, rank]
     sites = [site for site in trace.sites if site.kind != "kept"]
     summaries: dict[int, Summary] = {
         s.index: held[s.index] for s in sites if s.index in held
@@ -45,7 +46,7 @@ def from_checks(trace: Trace, step: int) -> Trace | None:
         sites.append(_kept(site, index))
         summaries[index] = held[site.index]
     return dataclasses.replace(
-        trace, sites=tuple(sites), summaries={(step, 0): summaries}
+        trace, sites=tuple(sites), summaries={(step, rank): summaries}
     )
 
 

@@ -169,8 +169,8 @@ def run_noted(
     Example:
         >>> import jax.numpy as jnp
         >>> closed = run_noted(lambda x: [x + 1 if x > 0 else -x], [jnp.float32(2.0)])
-        >>> [eqn.primitive.name for eqn in closed.eqns]
-        ['gt', 'add']
+        >>> jax.core.eval_jaxpr(closed.jaxpr, closed.consts, jnp.float32(5.0))
+        [Array(6., dtype=float32)]
     """
     notes = _Notes()
     given = [notes.fresh(jax.numpy.asarray(x)) for x in args]

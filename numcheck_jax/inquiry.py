@@ -107,7 +107,7 @@ class Inquiry:
         """Find out why a check by hand failed; return whether one did in this step."""
         try:
             laboratory = self._laboratory(call, result, held)
-            trace = from_checks(laboratory.replay(), call.step)
+            trace = from_checks(laboratory.replay(), call.step, call.rank)
         except CannotRunError:
             return False
         if trace is None:
@@ -162,6 +162,7 @@ class Inquiry:
         return Incident(
             trace,
             call.step,
+            rank=call.rank,
             history=tuple(self._monitor.events),
             settings=observed.settings(call, roles),
         )

@@ -81,7 +81,7 @@ class JaxMonitor(Monitor):
             loss: picks the loss out of what the function returns.
             rollback: hand back the old state where a step broke.
         """
-        super().__init__(options)
+        super().__init__(options, rank=_rank(), framework="jax", jax=jax.__version__)
         self.function = function
         self._lag = 0 if options.on_error == "skip" else lag
         self._pending: Pending | None = None
@@ -156,7 +156,7 @@ class JaxMonitor(Monitor):
         BOUNDARY.open(self)
         call: Call | None = None
         with self._guarded("the capture of a call"):
-            call = capture(self.function, args, kwargs, self.step)
+            call = capture(self.function, args, kwargs, self.step, self.rank)
             if self._is_due() and not is_traced(call.given):
                 call = kept_alive(call)
         return call
@@ -309,6 +309,11 @@ class JaxMonitor(Monitor):
     def _guarded(self, where: str) -> Guard:
         """Keep an error of numcheck's own from the user's program."""
         return Guard(self, where)
+
+
+def _rank() -> int:
+    """Return this process's index, without waking a backend that still sleeps."""
+    return jax.process_index() if jax.distributed.is_initialized() else 0
 
 
 def _say_pending(ref: weakref.ref[JaxMonitor]) -> None:

@@ -106,7 +106,7 @@ def recorded(
     """
     if made.traced is None:
         raise ValueError("the program measures nothing")
-    builder = TraceBuilder(call.step)
+    builder = TraceBuilder(call.step, call.rank)
     found = made.traced.summaries(rows)
     for site in made.traced.sites:
         builder.add(site, found.get(site.index))

@@ -83,7 +83,7 @@ def replay(
         seen: what the user really got. Kept sites hold the replay's own values,
             unless only one of the two is finite: then what the user got counts.
     """
-    builder = TraceBuilder(call.step)
+    builder = TraceBuilder(call.step, call.rank)
     recording = record(
         program.closed,
         arguments(program, call.leaves),
@@ -121,7 +121,7 @@ def replay_compiled(
     )
     outs, rows = jax.jit(traced.function)(*arguments(program, call.leaves))
     held = traced.summaries(rows)
-    builder = TraceBuilder(call.step)
+    builder = TraceBuilder(call.step, call.rank)
     for site in traced.sites:
         builder.add(site, held.get(site.index))
     own, places = _add_kept(builder, call, program, roles, outs, traced.outputs, seen)

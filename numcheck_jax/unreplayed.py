@@ -52,7 +52,7 @@ def outline(
     Every value handed back counts as made from every argument, so that a bad argument
     is still found.
     """
-    builder = TraceBuilder(call.step)
+    builder = TraceBuilder(call.step, call.rank)
     sources = tuple(
         builder.add(_source(call, i, role), _summary(call.leaves[i]))
         for i, role in roles.sources.items()
