@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
-    from numcheck.monitor import Monitor
+    from numcheck.monitor import Level, Monitor, OnError
     from numcheck.report.content import Content
 
 __all__ = ["ScriptWatcher", "run"]
@@ -56,9 +56,7 @@ class ScriptWatcher(Protocol):
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
 )
 @click.option("-m", "module", is_flag=True, help="SCRIPT is a module's name.")
-@click.option(
-    "--run", "folder", type=click.Path(), help="Folder that keeps the trace."
-)
+@click.option("--run", "folder", type=click.Path(), help="Folder that keeps the trace.")
 @click.option(
     "--on-error",
     type=click.Choice(["raise", "warn", "record", "skip"]),
@@ -83,13 +81,13 @@ class ScriptWatcher(Protocol):
 @click.argument("script", metavar="SCRIPT")
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
-def run(  # noqa: PLR0913 - click passes options by keyword
+def run(
     context: click.Context,
     *,
     module: bool,
     folder: str | None,
-    on_error: Any,
-    level: Any,
+    on_error: OnError,
+    level: Level,
     every: int | None,
     output: str | None,
     script: str,
@@ -200,7 +198,9 @@ def _together(monitors: list[Monitor]) -> Content:
         tuple(finding for monitor in monitors for finding in monitor.findings),
         history,
         tuple(incident for monitor in monitors for incident in monitor.incidents),
-        events=[event for monitor in monitors for event in _labelled(monitor, monitors)],
+        events=[
+            event for monitor in monitors for event in _labelled(monitor, monitors)
+        ],
     )
 
 

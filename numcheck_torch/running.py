@@ -98,8 +98,9 @@ class _Ear:
         if torch.compiler.is_compiling() or not torch.is_grad_enabled():
             return
         finder = self._finder()
-        if finder is not None and module is self._module():
-            finder.called(module, args, kwargs)
+        watched = self._module()
+        if finder is not None and watched is not None and module is watched:
+            finder.called(watched, args, kwargs)
 
     def __deepcopy__(self, memo: Any) -> _Ear:
         return self
@@ -167,7 +168,7 @@ class _Finder:
     def _compiled(self, args: tuple[Any, ...], kwargs: Any, result: Any) -> Any:
         """Follow a module into its compiled form."""
         subject: Any = args[0] if args else kwargs.get("model")
-        owner = getattr(subject, "__self__", None)
+        owner: Any = getattr(subject, "__self__", None)
         if id(subject) in self._ears and isinstance(result, torch.nn.Module):
             self._listen(result)
         elif id(owner) in self._ears:
@@ -199,7 +200,9 @@ class _Finder:
             for one in self._watched
             if one.is_inside(module) or one.shares(optimizers)
         ]
-        modules = [m for one in relatives if not one.is_inside(module) for m in one.modules]
+        modules = [
+            m for one in relatives if not one.is_inside(module) for m in one.modules
+        ]
         for one in relatives:
             self._leave(one)
         monitor = self._monitor([*modules, module])
@@ -228,7 +231,9 @@ class _Finder:
             )
         if len(modules) > 1:
             return TorchMonitor(_named(modules), options)
-        keywords = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
+        keywords = {
+            f.name: getattr(options, f.name) for f in dataclasses.fields(options)
+        }
         monitor: TorchMonitor = instrument(modules[0], **keywords).numcheck  # type: ignore[assignment]
         return monitor
 
