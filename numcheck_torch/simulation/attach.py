@@ -16,11 +16,12 @@ from numcheck.errors import ArgumentTypeError
 from numcheck.simulation import load
 from numcheck_torch import doors, modes
 from numcheck_torch.engine import DOOR, EngineRun
+from numcheck_torch.reach import modules_of
 from numcheck_torch.simulation.machine import Machine
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from numcheck.simulation import Profile
 
@@ -59,38 +60,52 @@ def simulate(model: M, profile: str | os.PathLike[str] | Profile) -> M:
     """
     machine = Machine(load(profile))
     if isinstance(model, torch.nn.Module):
-        earlier = getattr(model, "simulation", None)
-        if isinstance(earlier, Simulation):
-            earlier.close()
-        object.__setattr__(model, "simulation", Simulation(model, machine))
+        _attach(model, machine)
         return model
     if not callable(model):
         raise ArgumentTypeError(
             "simulate expects a torch.nn.Module or a function, got "
             f"{type(model).__name__}"
         )
-    return cast("M", _simulated(model, machine))
+    return cast("M", _SimulatedFunction(model, machine))
 
 
-def _simulated(function: Callable[..., Any], machine: Machine) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def simulated(*args: Any, **kwargs: Any) -> Any:
-        with _running(machine):
-            return function(*args, **kwargs)
+def _attach(model: torch.nn.Module, machine: Machine) -> None:
+    earlier = getattr(model, "simulation", None)
+    if isinstance(earlier, Simulation):
+        if earlier.machine is machine:
+            return
+        earlier.close()
+    object.__setattr__(model, "simulation", Simulation(model, machine))
 
-    return simulated
 
+class _SimulatedFunction:
+    """A function inside of which everything is simulated.
 
-@contextlib.contextmanager
-def _running(machine: Machine) -> Iterator[None]:
-    was_active = modes.is_active(machine)
-    modes.insert(machine)
-    try:
-        with _attention(machine):
-            yield
-    finally:
-        if not was_active:
-            modes.remove(machine)
+    The modules it uses are simulated of themselves too, so that whoever watches them
+    and runs a part of the step again runs it on the same device.
+    """
+
+    def __init__(self, function: Callable[..., Any], machine: Machine) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._machine = machine
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function; see it for arguments and results."""
+        machine = self._machine
+        for module in modules_of(self._function, args, kwargs).values():
+            _attach(module, machine)
+        was_active = modes.is_active(machine)
+        machine.holders += 1
+        modes.insert(machine)
+        try:
+            with _attention(machine):
+                return self._function(*args, **kwargs)
+        finally:
+            machine.holders -= 1
+            if not was_active:
+                modes.remove(machine)
 
 
 def _attention(machine: Machine) -> contextlib.AbstractContextManager[Any]:
@@ -109,41 +124,39 @@ class Simulation:
     """
 
     def __init__(self, model: torch.nn.Module, machine: Machine) -> None:
-        self._machine = machine
-        self._parameters = weakref.ref(model)
+        self.machine = machine
+        self._model = weakref.ref(model)
         self._depth = 0
         self._block = contextlib.ExitStack()
-        own = weakref.proxy(self)
         self._handles = [
             model.register_forward_pre_hook(self._before, prepend=True),
             model.register_forward_hook(self._after, always_call=True),
-            optimizers.register_optimizer_step_pre_hook(
-                lambda opt, *_: own._update(opt, starts=True)
-            ),
-            optimizers.register_optimizer_step_post_hook(
-                lambda opt, *_: own._update(opt, starts=False)
-            ),
         ]
+        _updating().add(self)
         doors.listen(*DOOR, before=self._enter_engine, after=self._leave_engine)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Simulation:
+        """A copy of the module runs on the same device."""
+        return self
 
     @property
     def profile(self) -> Profile:
         """The device's arithmetic."""
-        return self._machine.profile
+        return self.machine.profile
 
     def close(self) -> None:
         """End the simulation; the module computes as the framework does again."""
         self._stop()
         doors.unlisten(*DOOR, self)
+        _updating().discard(self)
         for handle in self._handles:
             handle.remove()
-        self._handles = []
 
     def _before(self, module: torch.nn.Module, args: Any) -> None:
         self._depth += 1
         if self._depth == 1:
-            modes.insert(self._machine)
-            self._block.enter_context(_attention(self._machine))
+            modes.insert(self.machine)
+            self._block.enter_context(_attention(self.machine))
 
     def _after(self, module: torch.nn.Module, args: Any, out: Any) -> None:
         self._depth = max(self._depth - 1, 0)
@@ -154,8 +167,8 @@ class Simulation:
             self._stop()
 
     def _enter_engine(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if modes.is_active(self._machine):
-            self._machine.seed(EngineRun.of(args, kwargs).seeds)
+        if modes.is_active(self.machine):
+            self.machine.seed(EngineRun.of(args, kwargs).seeds)
 
     def _leave_engine(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
@@ -164,18 +177,44 @@ class Simulation:
         if self._depth == 0 and not (run.retains or run.creates):
             self._stop()
 
-    def _update(self, opt: torch.optim.Optimizer, *, starts: bool) -> None:
-        model = self._parameters()
-        if model is None:
-            return
-        own = {id(p) for p in model.parameters()}
-        if not any(id(p) in own for g in opt.param_groups for p in g["params"]):
-            return
-        if starts:
-            modes.insert(self._machine)
-        else:
+    def before_update(self, opt: torch.optim.Optimizer) -> None:
+        """Start when one's own parameters are about to be updated."""
+        if self._trains(opt):
+            modes.insert(self.machine)
+
+    def after_update(self, opt: torch.optim.Optimizer) -> None:
+        """Stop when one's own parameters were updated."""
+        if self._trains(opt):
             self._stop()
+
+    def _trains(self, opt: torch.optim.Optimizer) -> bool:
+        model = self._model()
+        own = set() if model is None else {id(p) for p in model.parameters()}
+        return any(id(p) in own for group in opt.param_groups for p in group["params"])
 
     def _stop(self) -> None:
         self._block.close()
-        modes.remove(self._machine)
+        if not self.machine.holders:
+            modes.remove(self.machine)
+
+
+@functools.cache
+def _updating() -> weakref.WeakSet[Simulation]:
+    """Return the simulations that are told of every update, the same set each time.
+
+    The hooks are set once and stay: hooks that come and go with their simulations
+    could be taken away while PyTorch walks through them.
+    """
+    told: weakref.WeakSet[Simulation] = weakref.WeakSet()
+
+    def before(opt: torch.optim.Optimizer, *_: Any) -> None:
+        for simulation in tuple(told):
+            simulation.before_update(opt)
+
+    def after(opt: torch.optim.Optimizer, *_: Any) -> None:
+        for simulation in tuple(told):
+            simulation.after_update(opt)
+
+    optimizers.register_optimizer_step_pre_hook(before)
+    optimizers.register_optimizer_step_post_hook(after)
+    return told

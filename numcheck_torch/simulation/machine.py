@@ -52,6 +52,7 @@ class Machine(TorchDispatchMode):
     def __init__(self, profile: Profile) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.profile = profile
+        self.holders = 0  # functions under way that want it in place throughout
         self._arithmetic = functools.cache(profile.arithmetic)
         self._tells_gradients = any(r.arithmetic.gradient for r in profile.rules)
         self._gradients: Any = WeakIdKeyDictionary()

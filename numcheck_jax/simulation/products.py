@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of products: their factors rounded, their running sum kept narrow."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from numcheck.formats import BlockFormat
+from numcheck_jax.interpreter.lifting import dtype_of
+from numcheck_jax.interpreter.rules.leaf import rebind
+from numcheck_jax.simulation.rounding import round_sum, round_to
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jax.extend.core import JaxprEqn
+
+    from numcheck.simulation import Arithmetic, Rounding
+
+__all__ = ["PRODUCTS", "computed"]
+
+PRODUCTS: Final = frozenset({"dot_general", "conv_general_dilated"})
+Side = Literal["left", "right"]
+
+
+def computed(
+    eqn: JaxprEqn, values: Sequence[Any], arithmetic: Arithmetic, *, is_backward: bool
+) -> list[Any]:
+    """Return what a product gives when a device multiplies as `arithmetic` says.
+
+    Args:
+        eqn: a `dot_general` or a convolution.
+        values: its operands.
+        arithmetic: how the device computes it.
+        is_backward: whether it belongs to a backward pass. Its left factor is then a
+            gradient, since that is how products are transposed.
+    """
+    dtype: Any = dtype_of(eqn.outvars[0])
+    if eqn.primitive.name == "conv_general_dilated":
+        numbers = eqn.params["dimension_numbers"]
+        axes = ((numbers.lhs_spec[1],), (numbers.rhs_spec[1],))
+        batches: tuple[Sequence[int], Sequence[int]] = ((), ())
+    else:
+        axes, batches = eqn.params["dimension_numbers"]
+    left = _role(arithmetic, "left", is_gradient=is_backward)
+    right = _role(arithmetic, "left" if batches[1] else "right", is_gradient=False)
+    factors = [
+        _rounded(values[0], left, axes[0], batches[0]),
+        _rounded(values[1], right, axes[1], batches[1]),
+    ]
+    if arithmetic.accumulator is not None and eqn.primitive.name == "dot_general":
+        total = _summed(factors, _Axes(axes, batches), arithmetic)
+        return [lax.convert_element_type(total, dtype)]
+    if all(f.dtype == v.dtype for f, v in zip(factors, values, strict=True)):
+        return rebind(eqn, factors)
+    wide = {"preferred_element_type": jnp.dtype(jnp.float32)}
+    if isinstance(
+        eqn.params.get("precision"), lax.DotAlgorithm | lax.DotAlgorithmPreset
+    ):
+        wide["precision"] = None
+    factors = [lax.convert_element_type(f, jnp.float32) for f in factors]
+    found = rebind(eqn.replace(params={**eqn.params, **wide}), factors)
+    return [lax.convert_element_type(found[0], dtype)]
+
+
+def _role(arithmetic: Arithmetic, side: Side, *, is_gradient: bool) -> Rounding | None:
+    if is_gradient and arithmetic.gradient is not None:
+        return arithmetic.gradient
+    return arithmetic.factor(side)
+
+
+def _rounded(
+    factor: Any, rounding: Rounding | None, axes: Sequence[int], batch: Sequence[int]
+) -> Any:
+    """Return a factor as float32, rounded with blocks along what is summed over."""
+    if rounding is None:
+        return factor
+    wide = lax.convert_element_type(factor, jnp.float32)
+    target = rounding.target
+    block = target.block if isinstance(target, BlockFormat) else "tensor"
+    is_shared, is_tiled = block != "tensor", isinstance(block, tuple)
+    if not is_shared or (len(axes) == 1 and not is_tiled):
+        return round_to(wide, rounding, axes[0] if axes else -1)
+    order = _order(wide.ndim, axes, batch)
+    moved = jnp.transpose(wide, order)
+    rows = math.prod(moved.shape[len(batch) : wide.ndim - len(axes)])
+    matrix = moved.reshape(*moved.shape[: len(batch)], rows, -1)
+    found = round_to(matrix, rounding, -1).reshape(moved.shape)
+    return jnp.transpose(found, [order.index(i) for i in range(wide.ndim)])
+
+
+def _order(ndim: int, axes: Sequence[int], batch: Sequence[int]) -> list[int]:
+    """Return axes in the order: batch, free, summed over."""
+    free = [i for i in range(ndim) if i not in axes and i not in batch]
+    return [*batch, *free, *axes]
+
+
+class _Axes(NamedTuple):
+    """Axes of both factors of a product that are summed over, and those in step."""
+
+    summed: tuple[Sequence[int], Sequence[int]]
+    batch: tuple[Sequence[int], Sequence[int]]
+
+
+def _summed(factors: Sequence[Any], axes: _Axes, arithmetic: Arithmetic) -> Any:
+    """Return the product with a running sum in the accumulator's format."""
+    left, right = (
+        _matrix(f, s, b)
+        for f, s, b in zip(factors, axes.summed, axes.batch, strict=True)
+    )
+    free = [
+        [f.shape[i] for i in _order(f.ndim, s, b)[len(b) : f.ndim - len(s)]]
+        for f, s, b in zip(factors, axes.summed, axes.batch, strict=True)
+    ]
+    outer = [factors[0].shape[i] for i in axes.batch[0]]
+    total = _accumulated(left, right, arithmetic)
+    return total.reshape(*outer, *free[0], *free[1])
+
+
+def _matrix(factor: Any, axes: Sequence[int], batch: Sequence[int]) -> Any:
+    """Return a factor as (batch, row, summed over)."""
+    moved = jnp.transpose(factor, _order(factor.ndim, axes, batch))
+    outer = math.prod(moved.shape[: len(batch)])
+    depth = math.prod(factor.shape[i] for i in axes)
+    return lax.convert_element_type(moved.reshape(outer, -1, depth), jnp.float32)
+
+
+def _accumulated(left: jax.Array, right: jax.Array, arithmetic: Arithmetic) -> Any:
+    accumulator = arithmetic.accumulator
+    assert accumulator is not None  # noqa: S101 - the caller asked
+    chunk = arithmetic.chunk
+    with jax.enable_x64(True):  # noqa: FBT003 - JAX's own signature
+        left, right = (lax.convert_element_type(x, jnp.float64) for x in (left, right))
+        shape = (left.shape[0], left.shape[1], right.shape[1])
+        running = jnp.zeros(shape, jnp.float64)
+        for start in range(0, left.shape[2], chunk):
+            part = jnp.einsum(
+                "bmk,bnk->bmn",
+                left[:, :, start : start + chunk],
+                right[:, :, start : start + chunk],
+                precision=lax.Precision.HIGHEST,
+            )
+            running = round_sum(running + part, accumulator)
+        return lax.convert_element_type(running, jnp.float32)
