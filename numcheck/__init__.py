@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from numcheck.adapters import instrument
+    from numcheck.adapters import instrument, simulate
     from numcheck.diagnose import diagnose
     from numcheck.errors import NonFiniteError, NumcheckError
     from numcheck.formats import Format, decode, encode, finfo, matmul, quantize
@@ -42,6 +42,7 @@ _HOME = {
     "margins": "numcheck.measure",
     "matmul": "numcheck.formats",
     "quantize": "numcheck.formats",
+    "simulate": "numcheck.adapters",
     "summarize": "numcheck.measure",
 }
 
@@ -63,6 +64,7 @@ __all__ = [
     "margins",
     "matmul",
     "quantize",
+    "simulate",
     "summarize",
 ]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numcheck.doctor import Check
     from numcheck.monitor import Monitor
 
-__all__ = ["Adapter", "adapters", "instrument"]
+__all__ = ["Adapter", "adapters", "instrument", "simulate"]
 
 GROUP = "numcheck.adapters"
 
@@ -43,6 +43,10 @@ class Adapter(Protocol):
 
     def instrument(self, target: Any, **options: Any) -> Any:  # noqa: ANN401 - any framework's object
         """Return `target`, watched."""
+        ...
+
+    def simulate(self, target: Any, profile: Any, **options: Any) -> Any:  # noqa: ANN401 - any framework's object
+        """Return `target`, computing with a device's arithmetic."""
         ...
 
     def demonstrate(self) -> Monitor:
@@ -99,7 +103,48 @@ def instrument(target: Any, **options: Any) -> Any:  # noqa: ANN401 - any framew
         return _only(owners, f"{type(target).__name__} object").instrument(
             target, **options
         )
-    return _Undecided(target, options)
+    return _Undecided(target, lambda a, f: a.instrument(f, **options))
+
+
+def simulate(target: Any, profile: Any, **options: Any) -> Any:  # noqa: ANN401 - any framework's object
+    """Return `target` computing with the arithmetic of another device.
+
+    Args:
+        target: a module or model, a compiled function, or a plain function. The
+            framework of a plain function is decided at its first call, by the
+            arrays and modules among its arguments.
+        profile: name of a profile (`numcheck profiles` lists them), a TOML file of
+            the same form, or a `numcheck.simulation.Profile`.
+        **options: see `numcheck_torch.simulate` and `numcheck_jax.simulate`.
+
+    Returns:
+        What the adapter returns: the same module, or a function with the same
+        signature.
+
+    Raises:
+        ArgumentTypeError: `target` cannot be called.
+        ArgumentError: there is no such profile.
+        AmbiguousTargetError: several frameworks claim it, or none does.
+
+    >>> step = simulate(lambda x: x, "mxfp8")  # decided at the first call
+    >>> step("neither an array nor a module")
+    Traceback (most recent call last):
+    numcheck.errors.AmbiguousTargetError: no framework could be meant by ...
+    """
+    from numcheck.simulation import load
+
+    if not callable(target):
+        msg = (
+            "simulate expects a module, a compiled function or a plain function, "
+            f"got {type(target).__name__}"
+        )
+        raise ArgumentTypeError(msg)
+    known = load(profile)
+    owners = [a for a in adapters() if a.claims(target)]
+    if owners:
+        owner = _only(owners, f"{type(target).__name__} object")
+        return owner.simulate(target, known, **options)
+    return _Undecided(target, lambda a, f: a.simulate(f, known, **options))
 
 
 def _only(owners: list[Adapter], what: str) -> Adapter:
@@ -114,11 +159,15 @@ def _only(owners: list[Adapter], what: str) -> Adapter:
 class _Undecided:
     """A plain function whose framework shows at its first call."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        decide: Callable[[Adapter, Callable[..., Any]], Callable[..., Any]],
+    ) -> None:
         functools.update_wrapper(self, function)
         self._name = getattr(function, "__qualname__", type(function).__name__)
         self._function = function
-        self._options = options
+        self._decide = decide
         self._decided: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the user's own signature
@@ -126,7 +175,7 @@ class _Undecided:
             leaves = list(_leaves((args, kwargs)))
             owners = [a for a in adapters() if any(map(a.claims_leaf, leaves))]
             owner = _only(owners, f"the arguments of {self._name}")
-            self._decided = owner.instrument(self._function, **self._options)
+            self._decided = self._decide(owner, self._function)
         return self._decided(*args, **kwargs)
 
     @property

@@ -21,8 +21,10 @@ COMMANDS = {
     "fit": "numcheck.calculator.commands:fit",
     "formats": "numcheck.calculator.commands:formats",
     "import": "numcheck.importing:import_",
+    "profiles": "numcheck.simulation.commands:profiles",
     "range": "numcheck.calculator.commands:range_",
     "report": "numcheck.report.commands:report",
+    "triage": "numcheck.report.commands:triage",
     "run": "numcheck.running:run",
 }
 

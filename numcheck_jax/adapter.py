@@ -62,6 +62,16 @@ class JaxAdapter:
             from numcheck_jax.instrument import instrument
         return instrument(target, **options)
 
+    def simulate(self, target: Any, profile: Any, **options: Any) -> Any:
+        """Return `target` on another device; see `numcheck_jax.simulate`.
+
+        Raises:
+            MissingExtraError: JAX is not installed.
+        """
+        with _or_missing_extra():
+            from numcheck_jax.simulation import simulate
+        return simulate(target, profile, **options)
+
     def demonstrate(self) -> Monitor:
         """Train a small model that breaks, watched, and return its monitor.
 

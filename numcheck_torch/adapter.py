@@ -46,6 +46,16 @@ class TorchAdapter:
             from numcheck_torch.instrument import instrument
         return instrument(target, **options)
 
+    def simulate(self, target: Any, profile: Any, **options: Any) -> Any:
+        """Return `target` on another device; see `numcheck_torch.simulate`.
+
+        Raises:
+            MissingExtraError: PyTorch is not installed.
+        """
+        with _or_missing_extra():
+            from numcheck_torch.simulation import simulate
+        return simulate(target, profile, **options)
+
     def demonstrate(self) -> Monitor:
         """Train a small model that breaks, watched, and return its monitor.
 
