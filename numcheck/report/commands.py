@@ -14,7 +14,7 @@ from numcheck.report.messages import LANGUAGES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["explain", "report"]
+__all__ = ["explain", "report", "triage"]
 
 _lang = click.option(
     "--lang",
@@ -81,6 +81,21 @@ def _busy(what: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(console=console, transient=True, disable=not watched) as bar:
         task = bar.add_task(what.replace("[", r"\["), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path())
+@_lang
+@click.option("--width", type=click.IntRange(40), help="Cells in a line.")
+def triage(run: str, lang: str | None, width: int | None) -> None:
+    """Walk through ten questions about the run folder RUN.
+
+    They are those an engineer asks by hand; each answer was measured, none is guessed.
+    """
+    from numcheck.report.past_run import content_of_run
+    from numcheck.report.triage import triage_text
+
+    click.echo(triage_text(content_of_run(run), lang, width), nl=False)
 
 
 @click.command()

@@ -15,6 +15,7 @@ from numcheck.report.interchange import (
 )
 from numcheck.report.messages import language
 from numcheck.report.prose import Prose
+from numcheck.report.triage import answers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +45,14 @@ def json_report(content: Content, lang: str | None = None) -> str:
         "language": lang,
         "findings": [_with_texts(f, lang) for f in content.findings],
         "experiments": [_experiment(e) for e in content.experiments],
+        "triage": [
+            {
+                "question": a.question,
+                "verdict": a.verdict,
+                "fields": {n: number_to_json(v) for n, v in a.fields.items()},
+            }
+            for a in answers(content)
+        ],
         "events": [
             {
                 "name": e.name,

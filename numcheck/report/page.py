@@ -21,6 +21,7 @@ from numcheck.report.page_cards import page_card
 from numcheck.report.page_data import page_data
 from numcheck.report.places import Places
 from numcheck.report.printable import printable
+from numcheck.report.triage import triage_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -57,6 +58,7 @@ def page(
         about=_about(content),
         cards=[page_card(f, places, ranks) for f in content.findings],
         experiments=[_experiment(e) for e in content.experiments],
+        triage=triage_rows(content),
         departures=departed(content.trace, content.departures)
         if content.trace and content.departures
         else [],
