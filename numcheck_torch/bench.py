@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +25,18 @@ from numcheck_torch.window import Window
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from numcheck.measure.summary import Summary
     from numcheck.monitor import Options
+    from numcheck.record.site import Site
     from numcheck.record.trace import Trace
+    from numcheck_torch.boundary import Again, Checked
     from numcheck_torch.npu import OverflowFlag
     from numcheck_torch.program import Program
 
 __all__ = ["Bench"]
+
+MOST_CHECKS = 4096
+"""Values checked by hand that wait to be read, of a program that never trains."""
 
 
 class Bench(Monitor):
@@ -62,6 +69,8 @@ class Bench(Monitor):
         self._earlier: tuple[int, Program] | None = None
         self._loss_functions: list[Callable[..., Any]] = []
         self._sleepers = 0
+        self._checks: collections.deque[Checked] = collections.deque(maxlen=MOST_CHECKS)
+        self._bad_checks: tuple[tuple[Site, Summary], ...] = ()
 
     @property
     def model(self) -> torch.nn.Module:
@@ -92,6 +101,14 @@ class Bench(Monitor):
                 yield
         finally:
             self._sleepers -= 1
+
+    def take(self, checked: Checked) -> None:
+        """Keep what somebody checks by hand until the step is looked at."""
+        self._checks.append(checked)
+
+    def follow(self, value: torch.Tensor, again: Again) -> None:
+        """Note that a value of the loss is checked by hand."""
+        self._window.check(value, again)
 
     def watch(self, loss_fn: Callable[..., Any]) -> Callable[..., Any]:
         """Return a loss function to use in place of `loss_fn`.
@@ -153,7 +170,13 @@ class Bench(Monitor):
         losses = self._window.losses or self._window.candidates
         gradients = self._parameters.gradients(self.step)
         return observed(
-            self.step, self.model, self.program, losses, gradients, **self._described()
+            self.step,
+            self.model,
+            self.program,
+            losses,
+            gradients,
+            self._bad_checks,
+            **self._described(),
         )
 
     def _begin(self) -> None:

@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import math
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -23,9 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numcheck.diagnose.finding import Finding
-    from numcheck.record.site import Site
+    from numcheck.record.site import Role, Site
 
 __all__ = ["BOUNDARY", "Boundary", "Checked", "Mailbox", "findings_of"]
+
+Again = Callable[[torch.Tensor], None]
+Keeper = Callable[[torch.Tensor, str, "Role"], object]
+"""Takes a value that is checked while a step is run again, its name and its role."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,6 +55,15 @@ class Mailbox(Protocol):
         """Keep a check until the values of the step are read."""
         ...
 
+    def follow(self, value: torch.Tensor, again: Again) -> None:
+        """Note that a value is checked outside the module, for when the step is rerun.
+
+        Args:
+            value: what is checked.
+            again: checks that value of a later run.
+        """
+        ...
+
 
 class Boundary:
     """The monitors whose step is under way, and the checks that belong to none."""
@@ -58,9 +72,12 @@ class Boundary:
         self._open: list[weakref.ref[Mailbox]] = []
         self._waiting: list[Checked] = []
         self._muted = 0
+        self.keeper: Keeper | None = None
 
     def open(self, mailbox: Mailbox) -> None:
         """Say that a step of this mailbox's program is under way."""
+        if self._open and self._open[-1]() is mailbox:
+            return
         self.shut(mailbox)
         self._open.append(weakref.ref(mailbox))
 
@@ -77,6 +94,15 @@ class Boundary:
         finally:
             self._muted -= 1
 
+    @contextlib.contextmanager
+    def telling(self, keeper: Keeper) -> Iterator[None]:
+        """Hand values checked inside the block to whoever runs a step again."""
+        before, self.keeper = self.keeper, keeper
+        try:
+            yield
+        finally:
+            self.keeper = before
+
     @property
     def is_muted(self) -> bool:
         """Whether checks are to be passed over."""
@@ -85,6 +111,8 @@ class Boundary:
     @property
     def mailbox(self) -> Mailbox | None:
         """The monitor whose step is under way, the innermost of several."""
+        if self._muted:
+            return None
         boxes = [box for ref in self._open if (box := ref()) is not None]
         return boxes[-1] if boxes else None
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Final
 
 import torch
@@ -15,6 +16,7 @@ from numcheck_torch.source import user_line
 from numcheck_torch.value_check import ValueCheck, fail
 
 if TYPE_CHECKING:
+    from numcheck.record.site import SourceLine
     from numcheck_torch.value_check import When
 
 __all__ = ["check_numerics"]
@@ -67,17 +69,23 @@ def check_numerics(x: torch.Tensor, name: str, *, sync: bool = True) -> torch.Te
 
 def _checked(x: torch.Tensor, name: str, when: When) -> torch.Tensor:
     """Check a value now and hang the check of its gradient on it."""
-    if findings := BOUNDARY.collect():
+    if not BOUNDARY.is_muted and (findings := BOUNDARY.collect()):
         fail(findings)
-    source = user_line(1)
-    ValueCheck(name, "forward", when, source).look(_local(x))
-    if not (x.requires_grad and torch.is_grad_enabled()):
-        return x
+    check = functools.partial(_look, name=name, when=when, source=user_line(1))
     # A hook on a leaf would stay for good and look at every later gradient too.
-    checked = x.view_as(x) if x.is_leaf else x
-    backward = ValueCheck(name, "backward", when, source)
-    checked.register_hook(lambda gradient: backward.look(_local(gradient)))
-    return checked
+    if x.requires_grad and torch.is_grad_enabled() and x.is_leaf:
+        x = x.view_as(x)
+    if (mailbox := BOUNDARY.mailbox) is not None:
+        mailbox.follow(x, check)
+    check(x)
+    return x
+
+
+def _look(x: torch.Tensor, name: str, when: When, source: SourceLine | None) -> None:
+    ValueCheck(name, "forward", when, source).look(_local(x))
+    if x.requires_grad and torch.is_grad_enabled() and not x.is_leaf:
+        backward = ValueCheck(name, "backward", when, source)
+        x.register_hook(lambda gradient: backward.look(_local(gradient)))
 
 
 def _check_arguments(x: object, name: object) -> None:

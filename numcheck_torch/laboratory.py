@@ -11,6 +11,7 @@ import torch
 from numcheck.diagnose.laboratory import CannotRunError, Outcome
 from numcheck.record.trace import TraceBuilder
 from numcheck_torch.batch import Batch
+from numcheck_torch.boundary import BOUNDARY
 from numcheck_torch.npu import overflow_flag
 from numcheck_torch.replay import Runner, uncompiled, undisturbed
 from numcheck_torch.sentinel import look
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numcheck.measure.summary import Summary
-    from numcheck.record.site import Site
+    from numcheck.record.site import Role, Site
     from numcheck.record.trace import Trace
     from numcheck_torch.program import Program
     from numcheck_torch.recorder import Recorder
@@ -77,6 +78,7 @@ class TorchLaboratory:
         self._repaired = tuple(repaired)
         self._meta = dict(meta or {})
         self._overflowed = False
+        self._checked: dict[str, Summary] = {}
         self._batch = Batch(model, program)
 
     def replay(self) -> Trace:
@@ -166,26 +168,39 @@ class TorchLaboratory:
         """Run the step, and say whether its loss and gradients are finite."""
         with self._ready():
             found = self._run()
-        if self._overflowed:
+        is_bad = [s.is_finite is False for s in self._checked.values()]
+        if self._overflowed or any(is_bad):
             return False
         named = [*enumerate(found.gradients.values()), *enumerate(found.losses)]
         return look([(str(i), t) for i, t in named], []).is_healthy
 
     def _run(
-        self, change: Callable[[torch.Tensor], torch.Tensor] | None = None
+        self,
+        change: Callable[[torch.Tensor], torch.Tensor] | None = None,
+        keep: Callable[[torch.Tensor, str, Role], object] | None = None,
     ) -> Outcomes:
+        self._checked = {}
+
         def given(tensor: torch.Tensor) -> torch.Tensor:
             if self.unscaled and tensor is self._scale:
                 return torch.ones_like(tensor)
             return tensor if change is None else change(tensor)
 
-        with overflow_flag() or contextlib.nullcontext() as flag:
+        checks = BOUNDARY.telling(keep or self._note_check)
+        with checks, overflow_flag() or contextlib.nullcontext() as flag:
             found = Runner(self.model, self.program, given).run()
         self._overflowed = flag is not None and flag.is_set is True
         return found
 
     def _outcome(self, found: Outcomes) -> Outcome:
-        return Outcome(_kept(found), overflowed=self._overflowed)
+        kept = _kept(found) | self._checked
+        return Outcome(kept, overflowed=self._overflowed)
+
+    def _note_check(self, value: torch.Tensor, op: str, _: Role) -> None:
+        """Keep what a value checked by hand holds."""
+        held = summarize(value)
+        known = self._checked.get(op)
+        self._checked[op] = held if known is None else known.merge(held)
 
     def _same(self) -> Outcome:
         """Lift each dtype to itself, and hold the step against its plain replay."""
@@ -204,6 +219,7 @@ class TorchLaboratory:
         self.program.ensure_runnable()
         with (
             self._asleep(),
+            BOUNDARY.muted(),
             uncompiled(),
             undisturbed(self.model),
             self._swapped(self._repairs()),
@@ -232,7 +248,7 @@ class TorchLaboratory:
     def _record(self, recorder: Recorder) -> None:
         with self._ready(), recorder:
             self._batch.name_sources(recorder)
-            found = self._run()
+            found = self._run(keep=recorder.keep)
             self.outcomes = found
             for loss in found.losses:
                 recorder.keep(loss, "loss", "loss")

@@ -13,6 +13,7 @@ import torch
 
 from numcheck.errors import NonFiniteError
 from numcheck_torch.bench import Bench
+from numcheck_torch.boundary import BOUNDARY
 from numcheck_torch.guard import guarded
 from numcheck_torch.hooks import Hooks
 from numcheck_torch.inquiry import audit, inquire
@@ -23,7 +24,7 @@ from numcheck_torch.unwrap import core_of
 from numcheck_torch.withhold import Withheld
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numcheck.monitor import Options
     from numcheck_torch.engine import EngineRun
@@ -70,6 +71,7 @@ class TorchMonitor(Bench):
         finally:
             self._keep_trace()
             self._window.forget()
+            BOUNDARY.shut(self)
             self.hooks.detach()
             if self._overflow is not None:
                 self._overflow.close()
@@ -96,6 +98,7 @@ class TorchMonitor(Bench):
         if self._overflow is not None and self._window.is_empty:
             self._overflow.clear()
         self._window.begin(core_of(module), args, kwargs, place)
+        BOUNDARY.open(self)
         self._live.begin(self.step)
         self._live.called(args, kwargs)
 
@@ -169,6 +172,7 @@ class TorchMonitor(Bench):
             self._keep_trace()
             self._earlier = (self.step, self.program) if self.program.is_small else None
             self._window.forget()
+            BOUNDARY.shut(self)
 
     @guarded("the hook at the loss scale's update")
     def before_scale_update(self, scaler: torch.amp.GradScaler) -> None:
@@ -184,7 +188,7 @@ class TorchMonitor(Bench):
     def _check(self, found_inf: torch.Tensor | None = None) -> None:
         """Look at loss and gradients, once, and act on what is seen."""
         self._window.is_fresh = False
-        reading = look(
+        reading = self._look(
             self._parameters.gradients(self.step),
             self._window.losses,
             total=None if self.clip is None else self.clip[1],
@@ -205,6 +209,19 @@ class TorchMonitor(Bench):
             self._healthy()
         else:
             self._failed(reading)
+
+    def _look(
+        self,
+        gradients: Sequence[tuple[str, torch.Tensor]],
+        losses: Sequence[torch.Tensor],
+        **others: torch.Tensor | None,
+    ) -> Reading:
+        """Look at values, and at what was checked by hand since the last look."""
+        checks = list(self._checks)
+        self._checks.clear()
+        reading = look(gradients, losses, checks=checks, **others)
+        self._bad_checks = reading.checked
+        return reading
 
     def _failed(self, reading: Reading, *, unscaled: bool = False) -> None:
         """Find out why the present step is bad, and do what the user asked for."""
@@ -227,8 +244,10 @@ class TorchMonitor(Bench):
         """Judge a step that the gradient scaler skips: a search, or a fault."""
         self._window.is_fresh = False
         self.observe(skipped=1.0, loss_scale=self.scale.value)
-        reading = look([], self._window.losses)
-        if self.scale.is_suspicious(loss_is_finite=reading.is_healthy):
+        reading = self._look([], self._window.losses)
+        # A checked gradient overflows with the others while a scale is searched.
+        searched = {site.op for site, _ in reading.checked if site.phase == "backward"}
+        if self.scale.is_suspicious(loss_is_finite=searched.issuperset(reading.bad)):
             laboratory = self.laboratory(with_update=False, unscaled=True)
             if not laboratory.is_healthy():
                 self._failed(reading, unscaled=True)
@@ -251,6 +270,8 @@ class TorchMonitor(Bench):
         if self._fleet.has_stepped:
             self._check_last_update()
         self._settle()
+        if self._checks:
+            self._check_thrown_away([])
 
     def _check_last_update(self) -> None:
         """Look at what the last update left, since no step will."""
@@ -262,7 +283,7 @@ class TorchMonitor(Bench):
     def _check_thrown_away(self, losses: list[torch.Tensor]) -> None:
         """Look at a loss that the loop did not use, perhaps because it was bad."""
         norms = [] if self.clip is None else [self.clip[1]]
-        reading = look([], [*losses, *norms])
+        reading = self._look([], [*losses, *norms])
         if reading.is_healthy:
             self._window.prune()
             return
@@ -276,6 +297,7 @@ class TorchMonitor(Bench):
         self._is_bad = False
         self._fleet.clear()
         self._window.forget()
+        BOUNDARY.shut(self)
 
 
 def _close_at_exit(reference: weakref.ref[TorchMonitor]) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from numcheck.measure.summary import Summary
     from numcheck.record.site import Kind, Phase, Role
     from numcheck.record.trace import Trace
     from numcheck_torch.program import Program
@@ -33,6 +34,7 @@ def observed(
     program: Program,
     losses: Iterable[torch.Tensor],
     gradients: Iterable[tuple[str, torch.Tensor]],
+    checked: Iterable[tuple[Site, Summary]] = (),
     **meta: str,
 ) -> Trace:
     """Return a trace of a step's sources and kept values alone.
@@ -43,6 +45,7 @@ def observed(
         program: what went in, as far as it is known.
         losses: what was differentiated.
         gradients: (name, gradient) of each parameter.
+        checked: what the user checks by hand.
         **meta: written into the trace.
     """
     builder = TraceBuilder(step)
@@ -62,6 +65,8 @@ def observed(
         op = f"gradient:{name}"
         index = _add(builder, gradient, op, "gradient", "backward", kind="kept")
         builder.extend_parents(index, roots)
+    for site, held in checked:
+        builder.add(site, held)
     return builder.build(**meta)
 
 

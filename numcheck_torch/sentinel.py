@@ -14,8 +14,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from numcheck.measure.summary import Summary
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numcheck.record.site import Site
+    from numcheck_torch.boundary import Checked
 
 __all__ = ["Reading", "look"]
 
@@ -33,6 +38,7 @@ class Reading:
         losses: values of what was differentiated, in order.
         norm: 2-norm over all gradients; None when there are none.
         bad: names of the gradients that hold NaN or Inf, ``loss`` for a loss.
+        checked: values the user checks that are bad, and what they held.
         overflowed: whether a gradient scaler is about to drop the gradients.
         scale: what the gradient scaler multiplied the losses by.
     """
@@ -42,6 +48,7 @@ class Reading:
     bad: tuple[str, ...]
     overflowed: bool = False
     scale: float = 1.0
+    checked: tuple[tuple[Site, Summary], ...] = ()
 
     @property
     def loss(self) -> float | None:
@@ -72,6 +79,7 @@ def look(
     total: torch.Tensor | None = None,
     found_inf: torch.Tensor | None = None,
     scale: torch.Tensor | None = None,
+    checks: Sequence[Checked] = (),
 ) -> Reading:
     """Return what the step's gradients and losses hold, with one synchronisation.
 
@@ -83,6 +91,7 @@ def look(
         found_inf: a gradient scaler's verdict; where it is not zero the gradients
             are about to be dropped, and are not judged.
         scale: a gradient scaler's scale.
+        checks: values the user checks by hand.
 
     Example:
         >>> g = torch.tensor([3.0, 4.0])
@@ -94,18 +103,35 @@ def look(
         norms = _norms(values) if total is None else [_scalar(total)]
         amounts = [_scalar(loss) for loss in losses]
         extra = [_scalar(t) for t in (found_inf, scale) if t is not None]
-        numbers = _read([*norms, *amounts, *extra])
+        ends = [end for check in checks for end in check.extremes.unbind()]
+        numbers = _read([*norms, *amounts, *extra, *ends])
+        checked = _bad_checks(checks, numbers)
+        del numbers[len(numbers) - len(ends) :]
         factor = 1.0 if scale is None else numbers.pop()
         overflowed = found_inf is not None and numbers.pop() != 0
         parts, found = numbers[: len(norms)], tuple(numbers[len(norms) :])
-        if overflowed:
+        if overflowed and all(site.phase == "backward" for site, _ in checked):
             return Reading(found, None, (), overflowed=True, scale=factor)
         bad = ["loss" for amount in found if not math.isfinite(amount)]
         if not all(map(math.isfinite, parts)):
             named = zip(gradients, values, strict=True)
             bad += [n for (n, _), v in named if not bool(torch.isfinite(v).all())]
+        bad += [site.op for site, _ in checked]
     norm = math.sqrt(sum(p * p for p in parts)) if parts else None
-    return Reading(found, norm, tuple(bad), scale=factor)
+    return Reading(found, norm, tuple(bad), scale=factor, checked=checked)
+
+
+def _bad_checks(
+    checks: Sequence[Checked], numbers: list[float]
+) -> tuple[tuple[Site, Summary], ...]:
+    """Return which checks failed; their extremes are the last of the numbers."""
+    ends = numbers[len(numbers) - 2 * len(checks) :]
+    found = zip(checks, ends[::2], ends[1::2], strict=True)
+    return tuple(
+        (check.site, Summary(n=check.size, low=low, high=high))
+        for check, low, high in found
+        if not (math.isfinite(low) and math.isfinite(high))
+    )
 
 
 def _norms(values: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -49,10 +49,15 @@ class ValueCheck:
         Raises:
             NonFiniteError: it holds a NaN or an Inf, and nobody else takes care.
         """
-        if BOUNDARY.is_muted or not value.numel():
+        keeper = BOUNDARY.keeper
+        if not value.numel() or (BOUNDARY.is_muted and keeper is None):
             return
         with _disable_current_modes():
             value = value.detach()
+            if keeper is not None:
+                site = self._site(value)
+                keeper(value, site.op, site.role)
+                return
             checked = Checked(self._site(value), value.numel(), extremes(value))
             mailbox = BOUNDARY.mailbox
             if mailbox is not None:
@@ -69,7 +74,7 @@ class ValueCheck:
             op=f"gradient:{self.name}" if is_gradient else f"output:{self.name}",
             phase=self.phase,
             kind="kept",
-            role="gradient" if is_gradient else "output",
+            role="gradient" if is_gradient else "checked",
             effect="move",
             dtype=format_name(value.dtype),
             shape=tuple(value.shape),

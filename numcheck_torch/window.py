@@ -174,6 +174,12 @@ class Window:
         finally:
             self._resume()
 
+    def check(self, value: torch.Tensor, again: Callable[[torch.Tensor], None]) -> None:
+        """Write down that a value of the loss is checked by hand."""
+        if self.is_open and self.program.concerns(value):
+            slot, grad = self.program.used(value), torch.is_grad_enabled()
+            self.program.append(Operation(again, (slot,), {}, (), grad, None, None))
+
     def pause(self) -> None:
         """Take the tape off the stack: what runs now is not the loss."""
         if self._is_taped:

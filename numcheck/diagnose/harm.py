@@ -12,7 +12,14 @@ if TYPE_CHECKING:
 
 __all__ = ["harm_rank", "harmed"]
 
-_ORDER: tuple[Role, ...] = ("loss", "gradient", "parameter", "output", "state")
+_ORDER: tuple[Role, ...] = (
+    "loss",
+    "gradient",
+    "parameter",
+    "output",
+    "checked",
+    "state",
+)
 
 
 def harm_rank(site: Site) -> tuple[int, int]:

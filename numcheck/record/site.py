@@ -33,6 +33,7 @@ Role = Literal[
     "loss",
     "output",
     "gradient",
+    "checked",
 ]
 Effect = Literal["compute", "move", "fill", "cast", "uninitialised"]
 """What an operator does to values: arithmetic; only moves or selects them; writes a
