@@ -122,7 +122,7 @@ def case(name: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return step, (params, OPTIMIZER.init(params), batch)
 
 
-def instrumented(step: Any, args: Any, policy: Any, measure: Any = "lean") -> Any:
+def instrumented(step: Any, args: Any, policy: Any, measure: Any = "range") -> Any:
     closed = jax.jit(step).trace(*args).jaxpr
     made = compiled_trace(closed, policy=policy, measure=measure)
     return lambda *xs: made.function(*jax.tree.leaves(xs))
@@ -160,6 +160,7 @@ def variants(step: Any, args: Any) -> dict[str, Any]:
         "rows of anchors": jax.jit(instrumented(step, args, "anchors")),
         "rows of risky operators": jax.jit(instrumented(step, args, "risky")),
         "rows of all operators": jax.jit(instrumented(step, args, "all")),
+        "the same with counts": jax.jit(instrumented(step, args, "all", "lean")),
         "checkify.float_checks": with_checkify(step),
         "jax_debug_nans and infs": with_debug_nans(step),
     }

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 __all__ = [
     "COLUMNS",
@@ -16,17 +17,25 @@ __all__ = [
     "Measure",
     "is_float",
     "is_measurable",
+    "measure_of",
     "measured_dtype",
+    "peak_of_infinity",
+    "peak_shift",
     "width",
 ]
 
-Measure = Literal["full", "lean"]
-"""``lean`` rows are cheap enough for every step; ``full`` ones add the signed
-extremes and the count of subnormals."""
+Measure = Literal["full", "lean", "range"]
+"""``range`` rows are cheap enough for every value of every step: they hold the
+extreme magnitudes and whether something is not finite, and of which sign. ``lean``
+ones count instead; ``full`` ones add the signed extremes and count subnormals."""
 
 _LEAN: Final = ("amax", "amin", "nan", "pos_inf", "neg_inf", "zero")
-COLUMNS: Final = {"lean": _LEAN, "full": (*_LEAN, "subnormal", "low", "high")}
-MAXIMA: Final = frozenset({"amax", "high"})
+COLUMNS: Final[dict[Measure, tuple[str, ...]]] = {
+    "range": ("peak", "amin", "reach"),
+    "lean": _LEAN,
+    "full": (*_LEAN, "subnormal", "low", "high"),
+}
+MAXIMA: Final = frozenset({"amax", "high", "peak", "reach"})
 MINIMA: Final = frozenset({"amin", "low"})
 UNSIGNED: Final[dict[int, Any]] = {2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
 
@@ -34,6 +43,11 @@ UNSIGNED: Final[dict[int, Any]] = {2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
 def width(measure: Measure) -> int:
     """Return the number of words in a row."""
     return len(COLUMNS[measure])
+
+
+def measure_of(columns: int) -> Measure:
+    """Return which rows have so many words."""
+    return next(m for m, names in COLUMNS.items() if len(names) == columns)
 
 
 def is_measurable(aval: Any) -> bool:
@@ -50,6 +64,18 @@ def is_measurable(aval: Any) -> bool:
 def is_float(dtype: Any) -> bool:
     """Whether a dtype is a floating-point one (complex is not)."""
     return bool(jnp.issubdtype(dtype, jnp.floating))
+
+
+def peak_of_infinity(word: Any) -> int:
+    """Return the word that stands for Inf among the peaks of all dtypes."""
+    return int(np.iinfo(word).max) >> 1
+
+
+def peak_shift(dtype: Any, word: Any) -> int:
+    """Return what is added to the bits of a magnitude to make them a peak."""
+    measured = np.dtype(measured_dtype(dtype))
+    inf = np.array(np.inf, measured).view(UNSIGNED[measured.itemsize])
+    return peak_of_infinity(word) - int(inf)
 
 
 def measured_dtype(dtype: Any) -> Any:

@@ -120,7 +120,7 @@ def compiled_trace(
     *,
     in_sites: Sequence[Site] = (),
     policy: Policy = "anchors",
-    measure: Measure = "lean",
+    measure: Measure = "range",
     loss_outputs: Sequence[int] | None = None,
 ) -> CompiledTrace:
     """Return the program with one row of statistics for every value of the policy.

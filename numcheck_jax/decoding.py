@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from numcheck_jax.columns import (
     UNSIGNED,
     is_float,
     measured_dtype,
+    peak_of_infinity,
+    peak_shift,
 )
 
 if TYPE_CHECKING:
@@ -57,6 +60,8 @@ def decode_rows(
     """
     if jnp.issubdtype(dtype, jnp.complexfloating):
         sizes, dtype = [2 * n for n in sizes], np.finfo(dtype).dtype
+    if measure == "range":
+        return _decoded_ranges(words, dtype, sizes)
     columns = dict(zip(COLUMNS[measure], words.T, strict=True))
     if is_float(dtype):
         numbers = _float_numbers(columns, np.dtype(measured_dtype(dtype)))
@@ -68,6 +73,42 @@ def decode_rows(
         _summary({name: values[k] for name, values in lists.items()}, size)
         for k, size in enumerate(sizes)
     ]
+
+
+def _decoded_ranges(
+    words: np.ndarray[Any, Any], dtype: Any, sizes: Sequence[int]
+) -> list[Summary]:
+    """Return what rows say that count nothing: all is known while all is finite."""
+    limit = peak_of_infinity(words.dtype)
+    peaks, _, reaches = (column.astype(object) for column in words.T)
+    shift, top = (0, 0)
+    if is_float(dtype):
+        bits = 8 * np.dtype(measured_dtype(dtype)).itemsize
+        shift, top = peak_shift(dtype, words.dtype), 1 << (bits - 1)
+    plain = np.stack([(peaks - shift).astype(words.dtype), words[:, 1]])
+    columns = dict(zip(("amax", "amin"), plain, strict=True))
+    if is_float(dtype):
+        numbers = _float_numbers(columns, np.dtype(measured_dtype(dtype)))
+    else:
+        numbers = _integer_numbers(columns, np.dtype(dtype))
+    found = []
+    for k, size in enumerate(sizes):
+        amax, amin = float(numbers["amax"][k]), float(numbers["amin"][k])
+        if not size:
+            found.append(Summary.empty())
+        elif peaks[k] > limit:
+            found.append(Summary(size, low=math.nan, high=math.nan))
+        elif peaks[k] == limit:
+            above = reaches[k] == (limit - shift) ^ top
+            high, low = (math.inf, None) if above else (None, -math.inf)
+            found.append(Summary(size, nan=0, low=low, high=high))
+        else:
+            finite = Summary(size, nan=0, pos_inf=0, neg_inf=0, amax=amax)
+            if amax == 0:
+                found.append(dataclasses.replace(finite, zero=size))
+            else:
+                found.append(dataclasses.replace(finite, amin=amin))
+    return found
 
 
 def _float_numbers(

@@ -24,17 +24,20 @@ from numcheck_jax.columns import (
     MINIMA,
     UNSIGNED,
     is_float,
+    measure_of,
     measured_dtype,
+    peak_of_infinity,
+    peak_shift,
 )
 from numcheck_jax.decoding import decode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numcheck.measure.summary import Summary
     from numcheck_jax.columns import Measure
 
-__all__ = ["empty_rows", "merge_rows", "row", "summarize"]
+__all__ = ["empty_rows", "is_bad", "merge_rows", "row", "summarize"]
 
 
 def row(x: jax.Array, measure: Measure = "full") -> jax.Array:
@@ -48,7 +51,6 @@ def row(x: jax.Array, measure: Measure = "full") -> jax.Array:
             two elements.
         measure: which columns to fill.
     """
-    word = _word()
     if jnp.issubdtype(x.dtype, jnp.complexfloating):
         x = jnp.stack([lax.real(x), lax.imag(x)])
     if x.size == 0:
@@ -57,7 +59,7 @@ def row(x: jax.Array, measure: Measure = "full") -> jax.Array:
     names = COLUMNS[measure]
     values = [columns[name]() for name in names]
     if x.ndim == 0:
-        return jnp.stack([lax.convert_element_type(v, word) for v in values])
+        return _packed(names, values, x.dtype)
     starts = [
         np.array(_start(name, v.dtype), v.dtype)
         for name, v in zip(names, values, strict=True)
@@ -65,7 +67,7 @@ def row(x: jax.Array, measure: Measure = "full") -> jax.Array:
     reduced = lax.reduce(
         values, starts, functools.partial(_merge, names), tuple(range(x.ndim))
     )
-    return jnp.stack([lax.convert_element_type(v, word) for v in reduced])
+    return _packed(names, reduced, x.dtype)
 
 
 def merge_rows(a: jax.Array, b: jax.Array, measure: Measure = "full") -> jax.Array:
@@ -73,6 +75,14 @@ def merge_rows(a: jax.Array, b: jax.Array, measure: Measure = "full") -> jax.Arr
     names = COLUMNS[measure]
     pairs = (tuple(x[..., i] for i in range(len(names))) for x in (a, b))
     return jnp.stack(_merge(names, *pairs), axis=-1)
+
+
+def is_bad(rows: jax.Array) -> jax.Array:
+    """Return, for each row, whether something in it is not finite."""
+    if measure_of(rows.shape[1]) == "range":
+        return rows[:, 0] >= peak_of_infinity(rows.dtype)
+    # Columns 2 to 4 count NaN, +Inf and -Inf.
+    return (rows[:, 2:5] != 0).any(axis=1)
 
 
 def empty_rows(count: int, measure: Measure = "full") -> jax.Array:
@@ -117,6 +127,20 @@ def _word() -> Any:
     return jnp.uint64 if jax.config.read("jax_enable_x64") else jnp.uint32
 
 
+def _packed(names: Sequence[str], columns: Sequence[Any], dtype: Any) -> jax.Array:
+    """Return the columns as one row of words.
+
+    Peaks are shifted so that Inf is the same word for every dtype.
+    """
+    word = _word()
+    words = [lax.convert_element_type(c, word) for c in columns]
+    if names[0] == "peak" and is_float(dtype):
+        words[0] = words[0] + np.array(peak_shift(dtype, word), word)
+    elif names[0] == "peak":
+        words[0] = lax.min(words[0], np.array(peak_of_infinity(word) - 1, word))
+    return jnp.stack(words)
+
+
 def _start(name: str, dtype: Any) -> int:
     return int(np.iinfo(dtype).max) if name in MINIMA else 0
 
@@ -151,6 +175,8 @@ def _float_columns(x: jax.Array) -> dict[str, Callable[[], jax.Array]]:
     count = functools.partial(lax.convert_element_type, new_dtype=jnp.uint32)
     last = np.array(np.iinfo(unsigned).max, unsigned)
     return {
+        "peak": lambda: magnitude,
+        "reach": lambda: bits ^ top,
         "amax": lambda: jnp.where(finite, magnitude, np.array(0, unsigned)),
         # Zero wraps to the largest word, so the minimum skips it; what is not finite
         # is larger than all that is.
@@ -175,6 +201,8 @@ def _integer_columns(x: jax.Array) -> dict[str, Callable[[], jax.Array]]:
     magnitude = jnp.where(signed & ((bits & top) != 0), -bits, bits)
     none = jnp.zeros(x.shape, jnp.uint32)
     return {
+        "peak": lambda: magnitude,
+        "reach": lambda: order,
         "amax": lambda: magnitude,
         "amin": lambda: magnitude - np.array(1, wide),
         "nan": lambda: none,

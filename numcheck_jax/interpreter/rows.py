@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from numcheck_jax.columns import width
+from numcheck_jax.columns import measure_of
 from numcheck_jax.decoding import decode
-from numcheck_jax.statistics import empty_rows, merge_rows
+from numcheck_jax.statistics import empty_rows, is_bad, merge_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -86,8 +86,7 @@ def concatenated(blocks: Sequence[Rows], measure: Measure, *, shadow: bool) -> R
 
 def at_iteration(rows: Rows, iteration: Any) -> Rows:
     """Return the rows of a loop's body as seen from outside: bad since `iteration`."""
-    # Columns 2 to 4 count NaN, +Inf and -Inf.
-    bad = (rows.stats[:, 2:5] != 0).any(axis=1)
+    bad = is_bad(rows.stats)
     now = lax.convert_element_type(iteration, jnp.uint32)
     return rows._replace(first=jnp.where(bad, now, NEVER))
 
@@ -149,8 +148,7 @@ def decode_into(
 
 def empty_like(shape: Rows) -> Rows:
     """Return empty rows of the same shapes, varying over the same mesh axes."""
-    columns = shape.stats.shape[1]
-    measure: Measure = "lean" if columns == width("lean") else "full"
+    measure = measure_of(shape.stats.shape[1])
     blank = empty(shape.runs.size, measure, shadow=shape.departure.size > 0)
     pairs = zip(blank, shape, strict=True)
     return Rows(*(vary(x, varying_axes(like)) for x, like in pairs))

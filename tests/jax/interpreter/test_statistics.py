@@ -17,7 +17,13 @@ from hypothesis import strategies as st
 
 from numcheck.measure.summary import Summary
 from numcheck_jax.decoding import decode
-from numcheck_jax.statistics import empty_rows, merge_rows, row, summarize
+from numcheck_jax.statistics import (
+    empty_rows,
+    is_bad,
+    merge_rows,
+    row,
+    summarize,
+)
 
 FLOATS = [
     np.float16,
@@ -114,6 +120,32 @@ def test_float64_is_exact_where_float32_would_round() -> None:
     with jax.enable_x64(True):
         x = np.array([1.0 + 2.0**-40, -(2.0**-1000), 1e300, 5e-324, 0.0])
         assert_same(device_summary(x), oracle(x))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: np.dtype(d).name)
+def test_ranges_tell_what_is_not_finite_without_counting(dtype: Any) -> None:
+    for values in ([1, -2.5, 0], [0, 0], [1, np.inf], [-np.inf, 3], [np.nan, np.inf]):
+        x = np.array(values).astype(dtype)
+        got, wanted = device_summary(x, "range"), oracle(x)
+        infinite = wanted["pos_inf"] + wanted["neg_inf"]
+        assert got.is_finite == (wanted["nan"] + infinite == 0)
+        assert got.has_nan == (wanted["nan"] > 0)
+        if got.is_finite:
+            assert (got.amax, got.amin) == (wanted["amax"], wanted["amin"])
+            assert got.is_all_zero in (None, wanted["zero"] == x.size)
+        elif not wanted["nan"]:
+            assert got.kind == ("+inf" if wanted["pos_inf"] else "-inf")
+
+
+@pytest.mark.parametrize("size", [1, 4096, 4097, 1 << 20])
+def test_ranges_see_a_nan_in_any_position(size: int) -> None:
+    for dtype in (np.float16, ml_dtypes.bfloat16, np.float32):
+        for place in {0, size - 1, size // 2}:
+            x = np.ones(size, dtype)
+            x[place] = np.nan
+            assert device_summary(x, "range").has_nan
+            words = jax.jit(lambda v: is_bad(row(v, "range")[None]))(jnp.asarray(x))
+            assert words[0]
 
 
 @given(hnp.arrays(np.int32, 7), hnp.arrays(np.uint8, 7))
