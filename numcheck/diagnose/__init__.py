@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
+
+from numcheck.callable_package import CallablePackage
 
 if TYPE_CHECKING:
     from numcheck.diagnose.diagnosis import diagnose
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
     from numcheck.diagnose.incident import Experiment, Incident
     from numcheck.diagnose.investigation import investigate
     from numcheck.diagnose.laboratory import CannotRunError, Laboratory, Outcome
+
+sys.modules[__name__].__class__ = CallablePackage
 
 _HOME = {
     "CannotRunError": "laboratory",

@@ -8,7 +8,6 @@ import importlib.metadata
 import inspect
 import subprocess
 import sys
-import types
 from pathlib import Path
 
 import pytest
@@ -56,8 +55,18 @@ def test_exported_names_are_listed_once(package: str) -> None:
 @pytest.mark.parametrize("name", listed("numcheck"))
 def test_exported_name_loads_and_is_documented(name: str) -> None:
     value = getattr(numcheck, name)
-    assert not isinstance(value, types.ModuleType)
+    assert callable(value)
     assert inspect.getdoc(value)
+
+
+def test_a_function_stays_callable_after_the_package_of_its_name_is_imported() -> None:
+    program = """
+import numcheck
+from numcheck.diagnose.incident import Incident
+from numcheck.record import TraceBuilder
+assert numcheck.diagnose(Incident(TraceBuilder(0).build(), 0)) == ()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 
 
 def test_every_exported_function_has_a_runnable_example() -> None:
