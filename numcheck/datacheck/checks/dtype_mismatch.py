@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""float64 or integer features that meet a lower precision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numcheck.formats import get
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numcheck.datacheck.problem import Problem
+    from numcheck.datacheck.settings import Settings
+    from numcheck.datacheck.subject import Subject
+
+__all__ = ["dtype_mismatch"]
+
+
+def dtype_mismatch(subject: Subject, settings: Settings) -> Iterator[Problem]:
+    """Answer with a note for features wider than the format the model computes in."""
+    if settings.dtype is None or not subject.is_feature:
+        return
+    own, target = get(subject.dtype.name), get(settings.dtype)
+    if own.name != "float64" or target.precision >= own.precision:
+        return
+    yield subject.problem(
+        "N020", "note", "data_one_dtype", own=own.name, dtype=target.name
+    )
