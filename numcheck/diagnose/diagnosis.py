@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.incident import Experiment, Incident
     from numcheck.diagnose.provenance import Provenance
     from numcheck.diagnose.silent import Departed
+    from numcheck.record.site import Site
 
 __all__ = ["diagnose"]
 
@@ -220,10 +221,23 @@ def _fields(scene: Scene, extra: Mapping[str, Field]) -> dict[str, Field]:
     }
 
 
+def _given_name(scene: Scene, site: Site) -> str:
+    """Return what the program was given where an operand is only moved or cast of it.
+
+    A weight that was transposed and cast is still that weight to its reader.
+    """
+    view, at = scene.provenance.view, site
+    while at.kind == "operator" and at.effect in ("move", "cast"):
+        if len(set(at.parents)) != 1:
+            return site.name
+        at = view.trace.sites[at.parents[0]]
+    return at.op if at.kind == "source" and at.role != "constant" else site.name
+
+
 def _facts(scene: Scene) -> tuple[Fact, ...]:
     """Return what the origin read and gave, as rows of a table."""
     rows = [
-        Fact("input", o.site.name, o.site.dtype, o.summary)
+        Fact("input", _given_name(scene, o.site), o.site.dtype, o.summary)
         for o in scene.operands
         if o.site is not None and o.summary is not None
     ][:_MOST_FACTS]

@@ -43,8 +43,12 @@ class FormatRange:
         """Answer for every failure that the step in float32 does not have."""
         went = scene.incident.went("float32")
         if went == "healthy" and not ran_away(scene):
-            advice = ("float32_here", "bfloat16", "rescale")
-            return explain(self.id, "precision", "certain", advice=advice)
+            first = ("float32_here", "bfloat16", "rescale")
+            grew: tuple[str, ...] = ()
+            if scene.incident.went("initial_parameters") == "healthy":
+                # The values fitted at first: what made them grow is worth a look too.
+                grew = ("smaller_learning_rate", "warm_up")
+            return explain(self.id, "precision", "certain", advice=first + grew)
         if went is None and broke.id in OVERFLOWS and is_low_precision(scene.site):
             advice = ("float32_here", "bfloat16", "rescale")
             return explain(self.id, "precision", "possible", advice=advice)
