@@ -42,7 +42,7 @@ _FAMILIES: Final[dict[Family, str]] = {
     "scatter_min scatter_sub scatter-sub dynamic_update_slice "
     "select_and_scatter select_and_scatter_add",
     "compare": "eq ne lt le gt ge eq_to le_to lt_to is_finite sign",
-    "cast": "convert_element_type reduce_precision round_to round_to_range",
+    "cast": "convert_element_type reduce_precision",
     "fill": "iota empty empty2 full",
     "random": "random_bits random_seed random_split random_fold_in random_wrap "
     "random_unwrap threefry2x32 rng_bit_generator rng_uniform random_gamma "
@@ -90,7 +90,7 @@ def effect_of(eqn: JaxprEqn, *, reads_arrays: bool) -> Effect:
             program, whose broadcast is a fill.
     """
     name = eqn.primitive.name
-    if family_of(name) == "cast":
+    if name in ("convert_element_type", "reduce_precision"):
         return "cast"
     if name in ("iota", "empty", "empty2", "full"):
         return "fill"

@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jax.extend import source_info_util
-from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
 
-from numcheck.formats import get
 from numcheck_jax.columns import is_float
 from numcheck_jax.families import effect_of, family_of
 from numcheck_jax.interpreter.cell import Cell, Frame
@@ -23,8 +19,7 @@ from numcheck_jax.interpreter.loop import bodies, interpret_closed
 from numcheck_jax.interpreter.rules.leaf import rebind
 from numcheck_jax.interpreter.table import STAGED
 from numcheck_jax.lift import LiftedTape
-from numcheck_jax.simulation.products import PRODUCTS, computed
-from numcheck_jax.simulation.rounding import round_to
+from numcheck_jax.simulation.device import run_on_device
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -97,12 +92,9 @@ def _simulated(
     if arithmetic is None or arithmetic.is_plain:
         return [Cell(v) for v in rebind(eqn, values)]
     place = frame.place
-    if eqn.primitive.name in PRODUCTS and arithmetic.rounds_factors:
-        is_backward = place.is_transposed and not place.is_recomputed
-        found = computed(eqn, values, arithmetic, is_backward=is_backward)
-    else:
-        found = rebind(eqn, values)
-    return [Cell(_settled(v, arithmetic)) for v in found]
+    is_backward = place.is_transposed and not place.is_recomputed
+    found = run_on_device(eqn, values, arithmetic, is_backward=is_backward)
+    return [Cell(v) for v in found]
 
 
 def _compiled(
@@ -124,32 +116,3 @@ def _run_inside(
 ) -> list[Any]:
     cells = [Cell(v) for v in values]
     return [c.value for c in interpret_closed(tape.child(), body, cells, frame)]
-
-
-def _settled(value: Any, arithmetic: Arithmetic) -> Any:
-    """Return an output with overflow, NaN and the output's format settled."""
-    dtype = getattr(value, "dtype", None)
-    if dtype is None or not is_float(dtype):
-        return value
-    if arithmetic.output is not None:
-        wide = lax.convert_element_type(value, jnp.float32)
-        value = lax.convert_element_type(round_to(wide, arithmetic.output), dtype)
-    if not (arithmetic.saturate or arithmetic.nan_to_zero):
-        return value
-    return _settle.bind(
-        value, saturate=arithmetic.saturate, nan_to_zero=arithmetic.nan_to_zero
-    )
-
-
-def _bounded(x: Any, *, saturate: bool, nan_to_zero: bool) -> Any:
-    if saturate:
-        largest = jnp.asarray(float(get(x.dtype).max), x.dtype)
-        x = jnp.clip(x, -largest, largest)
-    return jnp.where(jnp.isnan(x), jnp.zeros((), x.dtype), x) if nan_to_zero else x
-
-
-_settle = Primitive("round_to_range")
-_settle.def_abstract_eval(lambda x, **_: x)
-_settle.def_impl(jax.jit(_bounded, static_argnames=("saturate", "nan_to_zero")))
-mlir.register_lowering(_settle, mlir.lower_fun(_bounded, multiple_results=False))
-batching.defvectorized(_settle)

@@ -11,60 +11,69 @@ import jax.numpy as jnp
 from jax import lax
 
 from numcheck.formats import BlockFormat
-from numcheck_jax.interpreter.lifting import dtype_of
-from numcheck_jax.interpreter.rules.leaf import rebind
 from numcheck_jax.simulation.rounding import round_sum, round_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jax.extend.core import JaxprEqn
-
     from numcheck.simulation import Arithmetic, Rounding
 
-__all__ = ["PRODUCTS", "computed"]
+__all__ = ["PRODUCTS", "bound", "computed"]
 
 PRODUCTS: Final = frozenset({"dot_general", "conv_general_dilated"})
 Side = Literal["left", "right"]
 
 
+def bound(primitive: Any, values: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """Bind a primitive and return all its outputs."""
+    keywords = primitive.get_bind_params(params)
+    # Before jax 0.9 the functions among the parameters came as a list of their own.
+    functions, keywords = keywords if isinstance(keywords, tuple) else ((), keywords)
+    found = primitive.bind(*functions, *values, **keywords)
+    return list(found) if primitive.multiple_results else [found]
+
+
 def computed(
-    eqn: JaxprEqn, values: Sequence[Any], arithmetic: Arithmetic, *, is_backward: bool
+    primitive: Any,
+    values: Sequence[Any],
+    params: dict[str, Any],
+    arithmetic: Arithmetic,
+    *,
+    is_backward: bool,
 ) -> list[Any]:
     """Return what a product gives when a device multiplies as `arithmetic` says.
 
     Args:
-        eqn: a `dot_general` or a convolution.
+        primitive: `dot_general` or a convolution.
         values: its operands.
+        params: its parameters.
         arithmetic: how the device computes it.
         is_backward: whether it belongs to a backward pass. Its left factor is then a
             gradient, since that is how products are transposed.
     """
-    dtype: Any = dtype_of(eqn.outvars[0])
-    if eqn.primitive.name == "conv_general_dilated":
-        numbers = eqn.params["dimension_numbers"]
+    dtype = params.get("preferred_element_type") or jnp.result_type(*values)
+    if primitive.name == "conv_general_dilated":
+        numbers = params["dimension_numbers"]
         axes = ((numbers.lhs_spec[1],), (numbers.rhs_spec[1],))
         batches: tuple[Sequence[int], Sequence[int]] = ((), ())
     else:
-        axes, batches = eqn.params["dimension_numbers"]
+        axes, batches = params["dimension_numbers"]
     left = _role(arithmetic, "left", is_gradient=is_backward)
     right = _role(arithmetic, "left" if batches[1] else "right", is_gradient=False)
     factors = [
         _rounded(values[0], left, axes[0], batches[0]),
         _rounded(values[1], right, axes[1], batches[1]),
     ]
-    if arithmetic.accumulator is not None and eqn.primitive.name == "dot_general":
+    if arithmetic.accumulator is not None and primitive.name == "dot_general":
         total = _summed(factors, _Axes(axes, batches), arithmetic)
         return [lax.convert_element_type(total, dtype)]
     if all(f.dtype == v.dtype for f, v in zip(factors, values, strict=True)):
-        return rebind(eqn, factors)
-    wide = {"preferred_element_type": jnp.dtype(jnp.float32)}
-    if isinstance(
-        eqn.params.get("precision"), lax.DotAlgorithm | lax.DotAlgorithmPreset
-    ):
+        return bound(primitive, factors, params)
+    wide: dict[str, Any] = {"preferred_element_type": jnp.dtype(jnp.float32)}
+    if isinstance(params.get("precision"), lax.DotAlgorithm | lax.DotAlgorithmPreset):
         wide["precision"] = None
     factors = [lax.convert_element_type(f, jnp.float32) for f in factors]
-    found = rebind(eqn.replace(params={**eqn.params, **wide}), factors)
+    found = bound(primitive, factors, {**params, **wide})
     return [lax.convert_element_type(found[0], dtype)]
 
 

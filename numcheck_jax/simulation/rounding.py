@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rounding arrays as `numcheck.quantize` does, with integer arithmetic on their bits.
 
-The whole of one rounding is one primitive, ``round_to``: whoever reads the program sees
-one operator where the device has one, and XLA sees elementwise arithmetic to fuse.
+XLA sees elementwise arithmetic, and fuses it with what is before and after.
 """
 
 from __future__ import annotations
@@ -14,13 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
 
 from numcheck.simulation.rounding import Rounding, SharedScale
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from numcheck.simulation.rounding import FloatKernel
 
@@ -42,7 +39,7 @@ def round_to(x: jax.Array, rounding: Rounding, axis: int = -1) -> jax.Array:
     """
     if x.size == 0 or rounding.way == "none":
         return x
-    found: jax.Array = _round_to.bind(x, rounding=rounding, axis=axis % max(x.ndim, 1))
+    found: jax.Array = _rounded(x, rounding=rounding, axis=axis % max(x.ndim, 1))
     return found
 
 
@@ -51,24 +48,9 @@ def round_sum(total: jax.Array, accumulator: Rounding) -> jax.Array:
     return _rounded_bits(total, accumulator.kernel(64))
 
 
+@functools.partial(jax.jit, static_argnames=("rounding", "axis"))
 def _rounded(x: jax.Array, *, rounding: Rounding, axis: int) -> jax.Array:
     return _WAYS[rounding.way](x, rounding, axis)
-
-
-def _batched(
-    operands: Sequence[Any], axes: Sequence[int], *, rounding: Rounding, axis: int
-) -> tuple[Any, int]:
-    """Round each element of a batch by itself, with the batch in front."""
-    x = jnp.moveaxis(operands[0], axes[0], 0)
-    one = functools.partial(_rounded, rounding=rounding, axis=axis)
-    return lax.map(one, x), 0
-
-
-_round_to = Primitive("round_to")
-_round_to.def_abstract_eval(lambda x, **_: x)
-_round_to.def_impl(jax.jit(_rounded, static_argnames=("rounding", "axis")))
-mlir.register_lowering(_round_to, mlir.lower_fun(_rounded, multiple_results=False))
-batching.primitive_batchers[_round_to] = _batched
 
 
 def _by_quantize(x: jax.Array, rounding: Rounding, axis: int) -> jax.Array:
@@ -77,7 +59,7 @@ def _by_quantize(x: jax.Array, rounding: Rounding, axis: int) -> jax.Array:
     def quantized(values: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
         return rounding.quantized(np.asarray(values), axis)
 
-    found: jax.Array = jax.pure_callback(quantized, shape, x)
+    found: jax.Array = jax.pure_callback(quantized, shape, x, vmap_method="sequential")
     return found
 
 
