@@ -36,6 +36,7 @@ class Live:
         self, level: Level, model: torch.nn.Module, meta: dict[str, Any]
     ) -> None:
         self._is_wanted = level != "watch"
+        self._anchors = level == "anchors"
         self._subject = weakref.ref(model)
         self._meta = meta
         self._recorder: Recorder | None = None
@@ -49,14 +50,16 @@ class Live:
             return
         builder = TraceBuilder(step)
         if self._recorder is None:
-            self._recorder = Recorder(builder, modules=model, measure="extremes")
+            self._recorder = Recorder(
+                builder, modules=model, measure="extremes", anchors=self._anchors
+            )
         else:
             self._recorder.restart(builder)
         self._resume()
 
     def called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Name what the module is about to be called with."""
-        if self._recorder is not None and self._is_on:
+        if self._recorder is not None and self._is_on and not self._anchors:
             for name, tensor in named_inputs(args, kwargs):
                 self._recorder.expect(tensor, f"input:{name}", "input")
 
@@ -68,10 +71,14 @@ class Live:
         """Keep losses and gradients; what follows belongs to the optimizer."""
         if self._recorder is None or not self._is_on or self._phase is not None:
             return
-        for loss in losses:
-            self._recorder.keep(loss, "loss", "loss")
-        for name, gradient in gradients:
-            self._recorder.keep(gradient, f"gradient:{name}", "gradient")
+        if self._recorder.anchors is not None:
+            for loss in losses:
+                self._recorder.anchors.kept(loss, "loss", "loss")
+        else:
+            for loss in losses:
+                self._recorder.keep(loss, "loss", "loss")
+            for name, gradient in gradients:
+                self._recorder.keep(gradient, f"gradient:{name}", "gradient")
         self._phase = self._recorder.phase("optimizer")
         self._phase.__enter__()
 
@@ -81,7 +88,8 @@ class Live:
             return None
         recorder = self._recorder
         if self._phase is not None:
-            self._keep_parameters(recorder)
+            if not self._anchors:
+                self._keep_parameters(recorder)
             self._phase.__exit__(None, None, None)
             self._phase = None
         self._suspend()

@@ -15,6 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from numcheck.errors import ArgumentError
+from numcheck_torch.anchors import Anchors, is_anchor
 from numcheck_torch.calls import PLAIN, Call, Surroundings, outputs_of
 from numcheck_torch.graph_runs import GraphRuns
 from numcheck_torch.meters import ExtremesMeter, FullMeter
@@ -58,6 +59,7 @@ class Recorder:
             operator, and one of extremes leaves them as they are, unrecorded.
         call_line: the user's line that stands for operators which numcheck itself
             calls for again, when no line of the user's own is below it.
+        anchors: record nothing but what `numcheck_torch.anchors` names.
 
     Attributes:
         departures: after `finish`, with a shadow: relative L2 error of each site's
@@ -90,6 +92,7 @@ class Recorder:
         shadow: Literal["float32", "float64"] | None = None,
         compiled: Observer | None = None,
         call_line: SourceLine | None = None,
+        anchors: bool = False,
     ) -> None:
         if measure not in ("full", "extremes"):
             msg = f"measure must be 'full' or 'extremes'; got {measure!r}"
@@ -125,13 +128,14 @@ class Recorder:
         )
         self._graphs = GraphRuns(self._log, self._meter, self._attempt, self._mark)
         self._modules = modules
+        self.anchors = (
+            Anchors(self._log, self._meter, self._rehearsal) if anchors else None
+        )
+        self._around.scopes.on_leave = self._left if anchors else None
         self._expect_state()
 
     def restart(self, builder: TraceBuilder) -> None:
-        """Record the next step into another builder, faster where it goes as this one.
-
-        What was named by `expect` is to be named again.
-        """
+        """Record the next step into another builder; what is expected is forgotten."""
         self.builder = builder
         self._log.restart(builder)
         self._around.restart()
@@ -244,6 +248,8 @@ class Recorder:
         """Run an operator and record it."""
         operator = describe(overload)
         is_passed = operator.is_silent or self._graphs.is_paused
+        if self.anchors is not None:
+            is_passed |= not is_anchor(operator)
         if is_passed or self.failure is not None:
             return overload(*args, **kwargs)
         call = Call(overload, operator, args, kwargs)
@@ -280,6 +286,8 @@ class Recorder:
 
     def _find_operands(self, call: Call) -> None:
         call.first = len(self.builder.sites)
+        if self.anchors is not None:
+            return
         call.operands = [
             [self._log.site_of(t) for t in tensors] for tensors in call.read_tensors()
         ]
@@ -288,6 +296,8 @@ class Recorder:
 
     def _after(self, call: Call, result: Any) -> None:
         outputs = outputs_of(call, result)
+        if self.anchors is not None and outputs:
+            self.anchors.measured(len(self.builder.sites), outputs[0][1])
         if self._rehearsal is None:
             self._add(call, outputs)
             return
@@ -330,8 +340,12 @@ class Recorder:
             self._shadow.follow(call.overload, call.operator, call.prepared, compared)
         return outcome
 
+    def _left(self, scope: tuple[str, str], out: Any) -> None:
+        if self.anchors is not None and self.failure is None:
+            self._attempt(self.anchors.left, scope, out)
+
     def _expect_state(self) -> None:
-        if self._modules is None:
+        if self._modules is None or self.anchors is not None:
             return
         for name, parameter in self._modules.named_parameters():
             self.expect(parameter, f"parameter:{plain_path(name)}", "parameter")

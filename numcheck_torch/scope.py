@@ -14,7 +14,7 @@ from torch.nn.modules.module import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     from torch import nn
     from torch.utils.hooks import RemovableHandle
@@ -36,6 +36,9 @@ class ModuleStack:
             own class name.
         compiled: ids of the modules that run inside compiled code, where known.
         stays_compiled: leave the compiled parts of it alone.
+
+    Attributes:
+        on_leave: called with a module's scope and what it returned.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class ModuleStack:
         )
         self._stack: list[Scope] = [("", "")]
         self._handles: list[RemovableHandle] = []
+        self.on_leave: Callable[[Scope, Any], object] | None = None
 
     @property
     def top(self) -> Scope:
@@ -100,6 +104,10 @@ class ModuleStack:
         self.push(self.top[0] if name is None else name, type(module).__name__)
 
     def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
+        if self.on_leave is not None:
+            # The root may have been entered before anybody followed.
+            path = self._names.get(id(module), self.top[0])
+            self.on_leave((path, type(module).__name__), output)
         self.pop()
 
     def _running_eagerly(self, module: nn.Module | None) -> Iterator[nn.Module]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,6 +86,15 @@ class SiteLog:
         site = _site(op, tensor, kind="kept", role=role, parents=(parent,), phase=phase)
         index = self._append(site)
         self._same[index] = self._same.get(parent, parent)
+        return index
+
+    def anchor(self, site: Site, same: int | None) -> int:
+        """Add a value whose data flow is not followed; perhaps that of another site."""
+        index = self._append(
+            site if same is None else dataclasses.replace(site, parents=(same,))
+        )
+        if same is not None:
+            self._same[index] = self._same.get(same, same)
         return index
 
     def output(
