@@ -27,7 +27,7 @@ from numcheck_torch.trees import map_tensors, tensors
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numcheck_torch.program import Program
+    from numcheck_torch.program import Program, Slot
 
 __all__ = ["LossTape"]
 
@@ -76,12 +76,21 @@ class LossTape(TorchDispatchMode):
             self._gave_up()
             return func(*args, **kwargs)
         out = func(*args, **kwargs)
-        if slots is not None:
-            try:
+        try:
+            if slots is not None:
                 self._write(func, slots, random, out)
-            except Exception:  # noqa: BLE001 - as above
-                self._gave_up()
+            elif not plan.draws and not plan.written:
+                self._set_aside(func, args, kwargs, out)
+            if plan.written:
+                self.program.aside.clear()
+        except Exception:  # noqa: BLE001 - as above
+            self._gave_up()
         return out
+
+    def _set_aside(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
+        place = nearest_place(sys._getframe(2))
+        grad = torch.is_grad_enabled()
+        self.program.aside.add(func, args, kwargs, out, grad=grad, place=place)
 
     def _slots(
         self, plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -90,7 +99,7 @@ class LossTape(TorchDispatchMode):
         concerns = self.program.concerns
         if not any(map(concerns, plan.tensors(args, kwargs))):
             return None
-        used, written = self.program.used, plan.written
+        used, written = self._used, plan.written
 
         def stand_in(argument: Any, key: int | str) -> Any:
             if isinstance(argument, torch.Tensor):
@@ -102,6 +111,26 @@ class LossTape(TorchDispatchMode):
 
         new = tuple([stand_in(a, i) for i, a in enumerate(args)])
         return new, {k: stand_in(a, k) for k, a in kwargs.items()} if kwargs else {}
+
+    def _used(self, tensor: torch.Tensor, *, copied: bool = False) -> Slot:
+        """Return the slot of a tensor, after the operators aside that made it."""
+        if self.program.slot(tensor) is None:
+            self._bring_in(tensor)
+        return self.program.used(tensor, copied=copied)
+
+    def _bring_in(self, tensor: torch.Tensor) -> None:
+        """Write down the operator that made a tensor beside the program, if known."""
+        waiting = self.program.aside.take(tensor)
+        if waiting is None:
+            return
+        args, kwargs = map_tensors((waiting.args, waiting.kwargs), self._used)
+        made = [ref() for ref in waiting.made]
+        program = self.program
+        slots = tuple(program.unread() if t is None else program.made(t) for t in made)
+        event = Operation(
+            waiting.function, args, kwargs, slots, waiting.grad, None, waiting.place
+        )
+        program.append(event)
 
     def _write(
         self, func: Any, slots: Any, random: RandomState | None, out: Any

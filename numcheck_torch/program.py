@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck_torch.aside import Aside
 from numcheck_torch.capture import Forward, Kept
 from numcheck_torch.graph import reaches
 from numcheck_torch.trees import map_leaves, tensors
@@ -112,6 +113,7 @@ class Program:
         unscaled: for a root made by a gradient scaler, the slot of the loss itself.
         ungraded: slots of what operators made while gradients were off.
         gap: why the program cannot be run again; empty while it can.
+        aside: operators that ran meanwhile and that the program may yet read.
     """
 
     def __init__(self, own: AbstractSet[int] = frozenset()) -> None:
@@ -122,6 +124,7 @@ class Program:
         self.unscaled: dict[int, int] = {}
         self.ungraded: set[int] = set()
         self.gap = ""
+        self.aside = Aside()
         self._next = 0
         self._slots: dict[int, tuple[weakref.ref[torch.Tensor], Slot]] = {}
 
@@ -178,6 +181,11 @@ class Program:
                 return
         self.events = []
         self.gap = f"one loss was made of more than {MOST_CALLS} calls"
+
+    def unread(self) -> int:
+        """Return a new slot for a value that nobody reads."""
+        self._next += 1
+        return self._next - 1
 
     def concerns(self, tensor: torch.Tensor) -> bool:
         """Whether an event that reads `tensor` belongs to the program.
