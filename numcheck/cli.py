@@ -15,6 +15,7 @@ __all__ = ["main"]
 
 COMMANDS = {
     "compare": "numcheck.comparison.commands:compare",
+    "data": "numcheck.datacheck.commands:data",
     "demo": "numcheck.demo:demo",
     "doctor": "numcheck.doctor:doctor",
     "explain": "numcheck.report.commands:explain",

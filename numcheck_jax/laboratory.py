@@ -24,6 +24,8 @@ from numcheck_jax.tracing import trace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
     from numcheck.record.trace import Trace
@@ -137,6 +139,16 @@ class JaxLaboratory:
             if leaf.shape[0] == count:
                 leaves[i] = jnp.asarray(leaf)[chosen]
         return self._again(leaves)
+
+    def batch(self) -> dict[str, NDArray[Any]]:
+        """Return the inputs and targets on the host, by their names."""
+        self.call.require_intact()
+        return {
+            self.call.names[i]: np.asarray(leaf)
+            for i, leaf in self._batch().items()
+            if getattr(leaf, "is_fully_addressable", True)
+            and not jnp.issubdtype(leaf.dtype, jax.dtypes.extended)
+        }
 
     def at_initial_parameters(self) -> Outcome:
         """Run the step with the state of the first watched step.

@@ -13,10 +13,14 @@ from numcheck_torch.trees import named_tensors
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from numcheck_torch.program import Program
     from numcheck_torch.recorder import Recorder
 
 __all__ = ["Batch", "named_inputs"]
+
+_NUMPY = (torch.float16, torch.float32, torch.float64)
 
 
 class Batch:
@@ -67,6 +71,14 @@ class Batch:
 
         return change
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the values on the host; what NumPy has no dtype for, in float32."""
+        return {
+            f"input:{name}": _array(tensor)
+            for name, tensor in (*self.inputs, *self.targets)
+            if _is_plain(tensor)
+        }
+
     def lifted(self, dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:
         """Return the change that widens every lower-precision tensor given."""
 
@@ -79,6 +91,20 @@ class Batch:
             return tensor.detach().to(dtype).requires_grad_(tensor.requires_grad)
 
         return change
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether NumPy can have the values: a shard of a larger tensor has others."""
+    odd = tensor.is_complex() or tensor.is_quantized or tensor.layout != torch.strided
+    return type(tensor) in (torch.Tensor, torch.nn.Parameter) and not odd
+
+
+def _array(tensor: torch.Tensor) -> NDArray[Any]:
+    on_host = tensor.detach().cpu().resolve_neg()
+    if on_host.is_floating_point() and on_host.dtype not in _NUMPY:
+        on_host = on_host.float()
+    array: NDArray[Any] = on_host.numpy()
+    return array
 
 
 def named_inputs(

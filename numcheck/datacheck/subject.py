@@ -57,7 +57,7 @@ class Subject:
     @property
     def is_floating(self) -> bool:
         """Whether its elements are floating point."""
-        return self.dtype.kind in "fV"
+        return self.dtype.kind == "f" or self.dtype.name.startswith(("bfloat", "float"))
 
     @property
     def is_feature(self) -> bool:

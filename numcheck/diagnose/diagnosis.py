@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from numcheck.diagnose.batch import with_batch
 from numcheck.diagnose.causes import why
 from numcheck.diagnose.causes.hardware import suspected_race
 from numcheck.diagnose.causes.silent import why_silent
@@ -90,7 +91,8 @@ def diagnose(incident: Incident) -> tuple[Finding, ...]:
     only_flag = incident.settings.get("overflow_flag") is True
     if not (found or only_flag or incident.departures is not None):
         found = _unreproduced(incident) if incident.reproduced is False else []
-    return (*found, *latent, *device_notes(incident, found=bool(found)))
+    noted = device_notes(incident, found=bool(found))
+    return with_batch((*found, *latent, *noted), incident.batch)
 
 
 def _unreproduced(incident: Incident) -> list[Finding]:

@@ -64,6 +64,8 @@ class Incident:
             ``eps``, ``autocast``, ``loss_scale``, ``clip_norm``, ``device``,
             ``framework`` ("torch" or "jax"), ``classes`` (number of classes)….
         notes: what could not be watched or done, for the report.
+        batch: what the checks of data saw in the batch; it sharpens causes and
+            accuses nothing.
     """
 
     trace: Trace
@@ -75,6 +77,7 @@ class Incident:
     history: tuple[Event, ...] = ()
     settings: Mapping[str, Setting] = dataclasses.field(default_factory=dict)
     notes: tuple[Evidence, ...] = ()
+    batch: tuple[Evidence, ...] = ()
 
     @property
     def view(self) -> StepView:

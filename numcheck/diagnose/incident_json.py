@@ -40,10 +40,8 @@ def incident_to_json(incident: Incident) -> dict[str, Any]:
         else [[site, json_number(error)] for site, error in departures.items()],
         "history": [event_to_json(e) for e in incident.history],
         "settings": _written(incident.settings),
-        "notes": [
-            {"key": n.key, "fields": _written(n.fields), "seen": n.seen}
-            for n in incident.notes
-        ],
+        "notes": [_evidence_to_json(e) for e in incident.notes],
+        "batch": [_evidence_to_json(e) for e in incident.batch],
     }
 
 
@@ -68,10 +66,18 @@ def incident_from_json(trace: Trace, step: int, rank: int, known: Any) -> Incide
         else {int(site): float(error) for site, error in departures},
         history=tuple(event_from_json(e) for e in known["history"]),
         settings=_read(known["settings"]),
-        notes=tuple(
-            Evidence(n["key"], _read(n["fields"]), n["seen"]) for n in known["notes"]
-        ),
+        notes=tuple(map(_evidence_from_json, known["notes"])),
+        batch=tuple(map(_evidence_from_json, known.get("batch", ()))),
     )
+
+
+def _evidence_to_json(evidence: Evidence) -> dict[str, Any]:
+    fields = _written(evidence.fields)
+    return {"key": evidence.key, "fields": fields, "seen": evidence.seen}
+
+
+def _evidence_from_json(known: Any) -> Evidence:  # noqa: ANN401 - whatever the file holds
+    return Evidence(known["key"], _read(known["fields"]), known["seen"])
 
 
 def _written(fields: Mapping[str, Any]) -> dict[str, Any]:

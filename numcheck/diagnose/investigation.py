@@ -6,12 +6,14 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
+from numcheck.diagnose.batch import needs_batch, with_batch
 from numcheck.diagnose.diagnosis import diagnose
 from numcheck.diagnose.experiments import run_experiments
+from numcheck.diagnose.laboratory import CannotRunError, HoldsBatch
 
 if TYPE_CHECKING:
     from numcheck.diagnose.experiments import Progress
-    from numcheck.diagnose.finding import Finding
+    from numcheck.diagnose.finding import Evidence, Finding
     from numcheck.diagnose.incident import Incident
     from numcheck.diagnose.laboratory import Laboratory
 
@@ -54,4 +56,21 @@ def investigate(
         incident = dataclasses.replace(
             incident, experiments={**incident.experiments, **ran}
         )
-    return Investigation(incident, diagnose(incident))
+    findings = diagnose(incident)
+    if isinstance(laboratory, HoldsBatch) and needs_batch(findings):
+        incident = dataclasses.replace(incident, batch=_seen(incident, laboratory))
+        findings = with_batch(findings, incident.batch)
+    return Investigation(incident, findings)
+
+
+def _seen(incident: Incident, laboratory: HoldsBatch) -> tuple[Evidence, ...]:
+    """Return what the checks of data see in the batch."""
+    from numcheck.datacheck.evidence import batch_evidence
+    from numcheck.datacheck.settings import Settings
+
+    classes = incident.settings.get("classes")
+    settings = Settings(classes=classes if isinstance(classes, int) else None)
+    try:
+        return batch_evidence(laboratory.batch(), settings)
+    except CannotRunError:
+        return ()

@@ -8,16 +8,18 @@ the step again with one thing changed and says what came out.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
     from numcheck.record.trace import Trace
 
-__all__ = ["CannotRunError", "Laboratory", "Outcome"]
+__all__ = ["CannotRunError", "HoldsBatch", "Laboratory", "Outcome"]
 
 
 class CannotRunError(Exception):
@@ -100,4 +102,17 @@ class Laboratory(Protocol):
 
     def one_by_one(self) -> Outcome:
         """Run the step, waiting for the device after each operator."""
+        ...
+
+
+@runtime_checkable
+class HoldsBatch(Protocol):
+    """What a laboratory may offer besides: the batch, to look at its values."""
+
+    def batch(self) -> Mapping[str, NDArray[Any]]:
+        """Return the step's inputs and targets on the host, by name.
+
+        Raises:
+            CannotRunError: they are no longer what the step was given.
+        """
         ...

@@ -26,7 +26,7 @@ def is_pixels(subject: Subject) -> bool:
         return False
     if not (columns.is_whole.all() and (columns.finite == columns.n).all()):
         return False
-    if subject.dtype.kind not in "fV" and subject.dtype.name != "uint8":
+    if not subject.is_floating and subject.dtype.name != "uint8":
         return False
     return bool(columns.low.min() >= 0 and _BRIGHT <= columns.high.max() <= 255)
 
@@ -35,10 +35,9 @@ def pixels(subject: Subject, settings: Settings) -> Iterator[Problem]:
     """Answer for images; as bytes they only have to be scaled after loading."""
     del settings
     if is_pixels(subject):
-        severity = "warning" if subject.is_floating else "note"
         yield subject.problem(
             "N017",
-            "warning" if severity == "warning" else "note",
+            "warning" if subject.is_floating else "note",
             "data_pixels",
             high=float(subject.columns.high.max()),
             dtype=subject.dtype.name,
