@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the numbers of a table of comma-separated values, some rows at a time."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from numcheck.datacheck.piece import Piece
+from numcheck.errors import DumpError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["csv_pieces"]
+
+_CELLS: Final = 1 << 17
+_MISSING: Final = {"", "na", "n/a", "null", "none", "nan", "?", "-"}
+
+
+def csv_pieces(path: Path, labels: tuple[str, ...]) -> Iterator[Piece]:
+    """Yield the columns of numbers as one array, and each column of labels as its own.
+
+    An empty cell is NaN. A column whose first cells are text is left out.
+
+    Raises:
+        DumpError: the file cannot be read, or a row is longer than the header.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+            yield from _table(path, csv.reader(file, delimiter=delimiter), labels)
+    except OSError as error:
+        raise DumpError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DumpError(f"{path}: not a table of text: {error}") from error
+
+
+def _table(
+    path: Path, reader: Iterator[list[str]], labels: tuple[str, ...]
+) -> Iterator[Piece]:
+    first = next(reader, None)
+    if first is None:
+        return
+    if all(_number(cell) is not None for cell in first):
+        header = tuple(map(str, range(len(first))))
+        reader = itertools.chain([first], reader)
+    else:
+        header = tuple(first)
+    rows = max(_CELLS // max(len(header), 1), 1)
+    numeric: list[int] | None = None
+    at = 1
+    while block := list(itertools.islice(reader, rows)):
+        block = [row for row in block if row]
+        if wrong := next((r for r in block if len(r) != len(header)), None):
+            msg = f"{path}: a row has {len(wrong)} cells, the header {len(header)}"
+            raise DumpError(f"{msg} (near row {at})")
+        at += len(block)
+        cells = list(zip(*block, strict=True))
+        if numeric is None:
+            numeric = [i for i, c in enumerate(cells) if _is_numeric(c)]
+        yield from _pieces(path, header, cells, numeric, labels)
+
+
+def _pieces(
+    path: Path,
+    header: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    numeric: Sequence[int],
+    labels: tuple[str, ...],
+) -> Iterator[Piece]:
+    skipped = tuple(n for i, n in enumerate(header) if i not in numeric)
+    features = [i for i in numeric if header[i] not in labels]
+    size = sum(len(cell) + 1 for column in cells for cell in column)
+    if features:
+        table = np.stack([_numbers(cells[i]) for i in features], axis=1)
+        names = tuple(header[i] for i in features)
+        yield Piece(path.stem, table, size, names, skipped)
+    for i in numeric:
+        if header[i] in labels:
+            yield Piece(header[i], _numbers(cells[i]), 0)
+
+
+def _is_numeric(cells: Sequence[str]) -> bool:
+    told = [c for c in cells if c.strip().lower() not in _MISSING]
+    return sum(_number(c) is not None for c in told) * 2 > len(told) or not told
+
+
+def _numbers(cells: Sequence[str]) -> NDArray[Any]:
+    try:
+        return np.array(cells, dtype=np.float64)
+    except ValueError:
+        found = (_number(cell) for cell in cells)
+        return np.array([np.nan if x is None else x for x in found])
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
