@@ -130,6 +130,11 @@ class TorchLaboratory:
             found = self._run(change)
         return self._outcome(found)
 
+    def batch(self) -> dict[str, Any]:
+        """Return the batch and its targets on the host, by the names of their sites."""
+        self.program.ensure_runnable()
+        return self._batch.arrays()
+
     def at_initial_parameters(self) -> Outcome:
         """Run the step with the parameters of the first watched step."""
         if self._initial is None:
