@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from numcheck.monitor import Monitor
+from numcheck_torch.distributed import (
+    Ranks,
+    in_turn,
+    of_rank,
+    rank_of_process,
+    world_size,
+)
 from numcheck_torch.initial import copy_of_parameters
 from numcheck_torch.laboratory import TorchLaboratory
 from numcheck_torch.live import Live
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
     from numcheck.record.site import Site
     from numcheck.record.trace import Trace
     from numcheck_torch.boundary import Again, Checked
+    from numcheck_torch.hooks import Hooks
     from numcheck_torch.npu import OverflowFlag
     from numcheck_torch.program import Program
 
@@ -56,7 +64,14 @@ class Bench(Monitor):
         optimizers: tuple[torch.optim.Optimizer, ...] = (),
         scaler: torch.amp.GradScaler | None = None,
     ) -> None:
-        super().__init__(options, framework="torch", torch=str(torch.__version__))
+        self.ranks = Ranks()
+        with in_turn(options.run):
+            super().__init__(
+                options,
+                rank=rank_of_process(),
+                world_size=world_size(),
+                **self._described(),
+            )
         self.scale = ScaleWatch(scaler)
         self.clip: tuple[float, torch.Tensor] | None = None
         self._core = Subject(model)
@@ -71,6 +86,8 @@ class Bench(Monitor):
         self._sleepers = 0
         self._checks: collections.deque[Checked] = collections.deque(maxlen=MOST_CHECKS)
         self._bad_checks: tuple[tuple[Site, Summary], ...] = ()
+
+    hooks: Hooks
 
     @property
     def model(self) -> torch.nn.Module:
@@ -124,7 +141,7 @@ class Bench(Monitor):
         """End the recording of the step, where steps are recorded."""
         trace = self._live.finish()
         if trace is not None:
-            self.record(trace)
+            self.record(of_rank(trace, self.rank))
 
     def _described(self) -> dict[str, str]:
         return {"framework": "torch", "torch": str(torch.__version__)}
@@ -186,6 +203,9 @@ class Bench(Monitor):
         self._fleet.look_around(self.model)
         self.scale.look_around()
         self._overflow = overflow_flag(listening=True)
+        alone = self.ranks.gather(self.model, self.hooks.models)
+        if alone:
+            self.observe(note=alone)
         blind = untrusted_reductions(self.model)
         if blind:
             self.observe(note=f"reductions here lose a NaN: {', '.join(blind)}")

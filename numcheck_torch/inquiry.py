@@ -9,6 +9,7 @@ from numcheck.diagnose import diagnose, investigate
 from numcheck.diagnose.device import is_flagged
 from numcheck.diagnose.incident import Incident
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck_torch.distributed import of_rank
 from numcheck_torch.sentinel import FLAG
 from numcheck_torch.settings import settings_of_run
 
@@ -40,9 +41,12 @@ def inquire(
     if laboratory.unscaled:
         # Without a scale in play, an overflowing gradient is no search for one.
         settings.pop("dynamic_loss_scale", None)
+    if not monitor.ranks.is_ours(reproduced=reproduced):
+        return
     incident = Incident(
-        trace,
+        of_rank(trace, monitor.rank),
         step,
+        monitor.rank,
         reproduced=reproduced,
         history=tuple(monitor.events),
         settings=settings,
@@ -113,8 +117,9 @@ def audit(monitor: TorchMonitor, laboratory: TorchLaboratory) -> None:
         monitor.observe(note=f"step not audited: {error}")
         return
     incident = Incident(
-        trace,
+        of_rank(trace, monitor.rank),
         monitor.step,
+        monitor.rank,
         reproduced=True,
         departures=departures,
         history=tuple(monitor.events),

@@ -12,6 +12,7 @@ from numcheck.diagnose.laboratory import CannotRunError, Outcome
 from numcheck.record.trace import TraceBuilder
 from numcheck_torch.batch import Batch
 from numcheck_torch.boundary import BOUNDARY
+from numcheck_torch.distributed import why_not_replayed
 from numcheck_torch.npu import overflow_flag
 from numcheck_torch.replay import Runner, uncompiled, undisturbed
 from numcheck_torch.sentinel import look
@@ -222,6 +223,9 @@ class TorchLaboratory:
     @contextlib.contextmanager
     def _ready(self) -> Iterator[None]:
         self.program.ensure_runnable()
+        reason = why_not_replayed(self.model)
+        if reason is not None:
+            raise CannotRunError(reason)
         with (
             self._asleep(),
             BOUNDARY.muted(),

@@ -14,6 +14,7 @@ import torch
 from numcheck.errors import NonFiniteError
 from numcheck_torch.bench import Bench
 from numcheck_torch.boundary import BOUNDARY
+from numcheck_torch.distributed import together
 from numcheck_torch.guard import guarded
 from numcheck_torch.hooks import Hooks
 from numcheck_torch.inquiry import audit, inquire
@@ -148,7 +149,7 @@ class TorchMonitor(Bench):
         if self._is_bad and self.options.on_error == "skip":
             self._withheld = Withheld(optimizer)
         self._live.before_update(
-            self._window.losses, self._parameters.gradients(self.step)
+            self._window.losses, self._parameters.gradients(self.step), self.program
         )
         return with_closure(args, kwargs, self._evaluated)
 
@@ -185,6 +186,11 @@ class TorchMonitor(Bench):
 
     # --- looking ---
 
+    def stop(self) -> None:
+        """Hear that another rank's step is bad: its update is one of all ranks."""
+        self._is_bad = True
+
+    @together
     def _check(self, found_inf: torch.Tensor | None = None) -> None:
         """Look at loss and gradients, once, and act on what is seen."""
         self._window.is_fresh = False
@@ -240,6 +246,7 @@ class TorchMonitor(Bench):
             self._audit_due = False
             audit(self, self.laboratory(with_update=True))
 
+    @together
     def _skipped(self) -> None:
         """Judge a step that the gradient scaler skips: a search, or a fault."""
         self._window.is_fresh = False

@@ -168,7 +168,7 @@ def _claim_attempt(home: Path, rank: int) -> Path:
     """
     existing = [number for number, _ in _attempts(home)]
     newest = max(existing, default=0)
-    candidates = [newest, newest + 1] if newest and rank else [newest + 1]
+    candidates = [newest, newest + 1] if newest else [newest + 1]
     for number in (*candidates, *range(newest + 2, newest + 1000)):
         attempt = home / f"attempt-{number:03d}"
         try:
