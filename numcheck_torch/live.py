@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numcheck.record.trace import TraceBuilder
 from numcheck_torch import modes
-from numcheck_torch.batch import named_inputs
+from numcheck_torch.batch import Batch, named_inputs
 from numcheck_torch.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from numcheck.monitor import Level
     from numcheck.record.trace import Trace
+    from numcheck_torch.program import Program
 
 __all__ = ["Live"]
 
@@ -67,6 +68,7 @@ class Live:
         self,
         losses: Iterable[torch.Tensor],
         gradients: Iterable[tuple[str, torch.Tensor]],
+        program: Program,
     ) -> None:
         """Keep losses and gradients; what follows belongs to the optimizer."""
         if self._recorder is None or not self._is_on or self._phase is not None:
@@ -75,6 +77,7 @@ class Live:
             for loss in losses:
                 self._recorder.anchors.kept(loss, "loss", "loss")
         else:
+            self._name_targets(program)
             for loss in losses:
                 self._recorder.keep(loss, "loss", "loss")
             for name, gradient in gradients:
@@ -100,11 +103,18 @@ class Live:
             raise
         return recorder.builder.build(**self._meta)
 
+    def _name_targets(self, program: Program) -> None:
+        """Name what the loss read besides the module's outputs: known only by now."""
+        model = self._subject()
+        if model is not None and self._recorder is not None:
+            for name, tensor in Batch(model, program).targets:
+                self._recorder.rename(tensor, f"input:{name}", "target")
+
     def _keep_parameters(self, recorder: Recorder) -> None:
         model = self._subject()
         for name, parameter in () if model is None else model.named_parameters():
             if parameter.requires_grad:
-                recorder.keep(parameter.detach(), f"parameter:{name}", "parameter")
+                recorder.keep(parameter, f"parameter:{name}", "parameter")
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:

@@ -7,11 +7,15 @@ leaving those would pop the wrong one. At the bottom it disturbs nobody's order.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
-__all__ = ["insert", "is_active", "remove"]
+__all__ = ["insert", "is_active", "none", "remove"]
+
+_NOTHING = contextlib.nullcontext()
 
 
 def insert(mode: Any) -> None:
@@ -34,6 +38,13 @@ def remove(mode: Any) -> None:
 def is_active(mode: Any) -> bool:
     """Whether the mode is on this thread's stack."""
     return any(there is mode for there in _stack())
+
+
+def none() -> contextlib.AbstractContextManager[object]:
+    """Run a block that is nobody's program: no mode of this thread sees it."""
+    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
+        return _disable_current_modes()
+    return _NOTHING
 
 
 def _stack() -> list[Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from numcheck.errors import NonFiniteError
+from numcheck_torch import modes
 from numcheck_torch.bench import Bench
 from numcheck_torch.boundary import BOUNDARY
 from numcheck_torch.distributed import together
@@ -225,7 +226,8 @@ class TorchMonitor(Bench):
         """Look at values, and at what was checked by hand since the last look."""
         checks = list(self._checks)
         self._checks.clear()
-        reading = look(gradients, losses, checks=checks, **others)
+        with modes.none():
+            reading = look(gradients, losses, checks=checks, **others)
         self._bad_checks = reading.checked
         return reading
 

@@ -180,6 +180,10 @@ class Recorder:
         """Name a value that becomes a source only if something reads it."""
         self._log.memory.expect(local(tensor), op, role)
 
+    def rename(self, tensor: torch.Tensor, op: str, role: Role) -> None:
+        """Name a value that was read already, as a constant."""
+        self._log.rename(local(tensor), op, role)
+
     def keep(self, tensor: torch.Tensor, op: str, role: Role) -> int:
         """Add a value the step hands back, and return its site.
 

@@ -88,6 +88,20 @@ class SiteLog:
         self._same[index] = self._same.get(parent, parent)
         return index
 
+    def rename(self, tensor: torch.Tensor, op: str, role: Role) -> None:
+        """Say what a value is that was read before anybody named it."""
+        found = self.memory.find(tensor)
+        sites = self.builder.sites
+        while isinstance(found, int):
+            site = sites[found]
+            is_moved = site.kind == "operator" and site.effect in ("move", "cast")
+            if is_moved and len(site.parents) == 1:
+                found = site.parents[0]
+                continue
+            if site.kind == "source" and site.role == "constant":
+                sites[found] = dataclasses.replace(site, op=op, role=role, phase="data")
+            return
+
     def anchor(self, site: Site, same: int | None) -> int:
         """Add a value whose data flow is not followed; perhaps that of another site."""
         index = self._append(

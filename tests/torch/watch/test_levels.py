@@ -106,6 +106,27 @@ def test_trace_level_records_every_step_of_the_program_itself() -> None:
     assert "aten.log.default" in ops
 
 
+def test_trace_level_names_the_targets_of_the_loss() -> None:
+    model, optimizer, monitor = watched(
+        nn.Linear(4, 3), level="trace", audit_first=False
+    )
+    with monitor:
+        for _ in range(3):
+            labels = torch.tensor([[0, 1], [2, 0], [1, 1]])
+            optimizer.zero_grad()
+            fn.cross_entropy(model(inputs()), labels.flatten()).backward()
+            optimizer.step()
+    assert monitor.trace.steps == (0, 1, 2)
+    targets = [s for s in monitor.trace.sites if s.op == "input:target"]
+    assert {(s.kind, s.role, s.phase) for s in targets} == {
+        ("source", "target", "data")
+    }
+    ops = {s.op for s in monitor.trace.sites}
+    assert "constant" not in ops
+    # What the monitor itself computes is no part of the step.
+    assert not any("norm" in op for op in ops)
+
+
 def test_trace_level_trips_like_watch_level() -> None:
     model, optimizer, monitor = watched(level="trace")
     with pytest.raises(NonFiniteError) as caught:
