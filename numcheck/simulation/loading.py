@@ -145,6 +145,10 @@ def _rounding(keys: Mapping[str, Any], where: str, key: str) -> Rounding | None:
         resolve(name)
     except NumcheckError as error:
         raise ArgumentError(f"{where}: {key}: {error}") from error
+    if key == "accumulator" and Rounding(name).way not in ("float", "none"):
+        raise ArgumentError(
+            f"{where}: accumulator is a scalar floating-point format, got {name!r}"
+        )
     is_factor = key in ("input", "right", "gradient")
     if not is_factor:
         return Rounding(name, overflow=keys.get("overflow", "ieee"))

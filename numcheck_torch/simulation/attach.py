@@ -18,6 +18,7 @@ from numcheck_torch import doors, modes
 from numcheck_torch.engine import DOOR, EngineRun
 from numcheck_torch.reach import modules_of
 from numcheck_torch.simulation.machine import Machine
+from numcheck_torch.trees import tensors
 
 if TYPE_CHECKING:
     import os
@@ -35,9 +36,9 @@ def simulate(model: M, profile: str | os.PathLike[str] | Profile) -> M:
 
     The forward pass, the loss, the backward pass and the update of the module's
     parameters are simulated: everything this thread does from a call of the module to
-    the end of the backward pass, and every step of an optimizer that holds its
-    parameters. Watching it with `numcheck_torch.instrument` explains what the device
-    would have done.
+    the end of the backward pass (or until the graph is dropped), and every step of an
+    optimizer that holds its parameters. Watching it with
+    `numcheck_torch.instrument` explains what the device would have done.
 
     Args:
         model: any module; ``model.simulation.close()`` ends the simulation. Or a
@@ -99,13 +100,18 @@ class _SimulatedFunction:
         was_active = modes.is_active(machine)
         machine.holders += 1
         modes.insert(machine)
+        doors.listen(*DOOR, before=self._enter_engine)
         try:
             with _attention(machine):
                 return self._function(*args, **kwargs)
         finally:
+            doors.unlisten(*DOOR, self)
             machine.holders -= 1
             if not was_active:
                 modes.remove(machine)
+
+    def _enter_engine(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._machine.seed(EngineRun.of(args, kwargs).seeds)
 
 
 def _attention(machine: Machine) -> contextlib.AbstractContextManager[Any]:
@@ -113,6 +119,10 @@ def _attention(machine: Machine) -> contextlib.AbstractContextManager[Any]:
         block: contextlib.AbstractContextManager[Any] = sdpa_kernel(SDPBackend.MATH)
         return block
     return contextlib.nullcontext()
+
+
+class _Token:
+    """Lives as long as the graph that it is tied to."""
 
 
 class Simulation:
@@ -155,6 +165,7 @@ class Simulation:
     def _before(self, module: torch.nn.Module, args: Any) -> None:
         self._depth += 1
         if self._depth == 1:
+            self.machine.lease = None
             modes.insert(self.machine)
             self._block.enter_context(_attention(self.machine))
 
@@ -163,8 +174,16 @@ class Simulation:
         if self._depth > 0:
             return
         self._block.close()
-        if not torch.is_grad_enabled() or out is None:
+        nodes = [t.grad_fn for t in tensors(out) if t.grad_fn is not None]
+        if not nodes:
             self._stop()
+            return
+        # What follows is the loss, for as long as the graph is there to go back on.
+        token = _Token()
+        for node in nodes:
+            kept: Any = node.metadata
+            kept["numcheck_simulation"] = token
+        self.machine.lease = weakref.ref(token)
 
     def _enter_engine(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if modes.is_active(self.machine):
@@ -180,6 +199,7 @@ class Simulation:
     def before_update(self, opt: torch.optim.Optimizer) -> None:
         """Start when one's own parameters are about to be updated."""
         if self._trains(opt):
+            self.machine.lease = None
             modes.insert(self.machine)
 
     def after_update(self, opt: torch.optim.Optimizer) -> None:

@@ -22,6 +22,7 @@ from numcheck_torch.simulation.products import computed
 from numcheck_torch.simulation.rounding import round_to
 
 if TYPE_CHECKING:
+    import weakref
     from collections.abc import Sequence
 
     from torch._ops import OpOverload
@@ -53,6 +54,8 @@ class Machine(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.profile = profile
         self.holders = 0  # functions under way that want it in place throughout
+        # What has to be alive for the simulation to go on; None where nothing has to.
+        self.lease: weakref.ref[Any] | None = None
         self._arithmetic = functools.cache(profile.arithmetic)
         self._tells_gradients = any(r.arithmetic.gradient for r in profile.rules)
         self._gradients: Any = WeakIdKeyDictionary()
@@ -62,6 +65,12 @@ class Machine(TorchDispatchMode):
         """Whether attention has to come as its products and its softmax."""
         rules = [self._arithmetic("attention", d) for d in ("float32", "float16")]
         return any(r.rounds_factors or r.fused == "truncate" for r in rules)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing that runs now belongs to the program any more."""
+        is_gone = self.lease is not None and self.lease() is None
+        return is_gone and not self.holders
 
     def seed(self, gradients: Sequence[torch.Tensor | None]) -> None:
         """Learn which gradients the backward pass starts from."""
@@ -78,6 +87,8 @@ class Machine(TorchDispatchMode):
         """Run one operator."""
         if any(t not in _PLAIN for t in types):
             return NotImplemented
+        if self.is_over:
+            return func(*args, **(kwargs or {}))
         operator, keywords = describe(func), kwargs or {}
         if operator.effect in ("compute", "cast") and not operator.is_silent:
             result = self._compute(func, operator, args, keywords)
