@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numcheck.measure.summary import Summary
     from numcheck_jax.columns import Measure
 
-__all__ = ["empty_rows", "is_bad", "merge_rows", "row", "summarize"]
+__all__ = ["empty_rows", "is_bad", "merge_rows", "row", "shared_row", "summarize"]
 
 
 def row(x: jax.Array, measure: Measure = "full") -> jax.Array:
@@ -105,7 +105,7 @@ def summarize(array: jax.Array, measure: Measure = "full") -> Summary:
         if values.dtype.kind == "c":
             values = np.stack([values.real, values.imag])
         return _host_summarize(values)
-    words = np.asarray(_measured_row(array, measure))
+    words = np.asarray(shared_row(array, measure))
     return decode(words, array.dtype, array.size, measure)
 
 
@@ -118,7 +118,8 @@ def _is_on_host(array: Any) -> bool:
 
 
 @functools.partial(jax.jit, static_argnames="measure")
-def _measured_row(x: jax.Array, measure: Measure) -> jax.Array:
+def shared_row(x: jax.Array, measure: Measure) -> jax.Array:
+    """Return `row` by a call: arrays of one shape share its tracing and lowering."""
     return row(x, measure)
 
 

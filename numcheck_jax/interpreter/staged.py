@@ -19,7 +19,7 @@ from numcheck_jax.interpreter.rows import (
     varying_axes,
 )
 from numcheck_jax.interpreter.tape import Tape
-from numcheck_jax.statistics import row
+from numcheck_jax.statistics import row, shared_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -129,7 +129,7 @@ class StagedTape(Tape):
         count = len(values)
         with jax.named_scope("numcheck"):
             if count == 1:
-                stats = row(values[0], self.columns)[None]
+                stats = shared_row(values[0], self.columns)[None]
             else:
                 stats = jax.vmap(lambda x: row(x, self.columns))(jnp.stack(values))
             gaps = jnp.zeros(count if self.has_shadow else 0, jnp.float32)
