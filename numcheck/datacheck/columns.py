@@ -162,21 +162,24 @@ def _sentinels(
     found: dict[float, Ints] = {}
     extremes = {*low.tolist(), *high.tolist()}
     for value in SENTINELS:
-        stored = _stored(value, dtype)
-        if stored is None or stored not in extremes:
-            continue
-        held = (low == stored) | (high == stored)
-        found[value] = np.where(held, (x == stored).sum(axis=0), 0)
+        for stored in _stored(value, dtype) & extremes:
+            held = (low == stored) | (high == stored)
+            times = np.where(held, (x == stored).sum(axis=0), 0)
+            found[value] = found.get(value, 0) + times
     return found
 
 
-def _stored(value: float, dtype: np.dtype[Any]) -> float | None:
-    """Return a number as a dtype holds it; None where it cannot."""
+def _stored(value: float, dtype: np.dtype[Any]) -> set[float]:
+    """Return how a dtype may hold a number; nothing where it cannot.
+
+    What was float32 once and is float64 now (a table of text) is rounded still.
+    """
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        return value if limits.min <= value <= limits.max else None
+        return {value} if limits.min <= value <= limits.max else set()
     if dtype.kind == "b":
-        return None
+        return set()
+    through = {dtype, np.dtype(np.float32)} if dtype.itemsize > 4 else {dtype}
     with np.errstate(over="ignore"):
-        held = float(np.float64(value).astype(dtype))
-    return held if np.isfinite(held) else None
+        held = {float(np.float64(value).astype(d)) for d in through}
+    return {number for number in held if np.isfinite(number)}

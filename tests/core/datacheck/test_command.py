@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`numcheck data`: files, exit codes, output."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from safetensors.numpy import save_file
+
+from numcheck.cli import main
+from numcheck.datacheck.commands import data
+from numcheck.datacheck.files import pieces
+from numcheck.datacheck.stream import Stream
+from numcheck.errors import NumcheckError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(data, [*map(str, arguments), "--lang", "en"])
+
+
+@pytest.fixture
+def x() -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
+
+
+def write(path: Path, x: np.ndarray[Any, Any]) -> Path:
+    if path.suffix == ".npy":
+        np.save(path, x)
+    elif path.suffix == ".npz":
+        np.savez(path, x=x)
+    elif path.suffix == ".safetensors":
+        save_file({"x": x}, path)
+    else:
+        mark = "\t" if path.suffix == ".tsv" else ","
+        rows = [mark.join("abcd"), *(mark.join(map(str, r)) for r in x.tolist())]
+        path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+ENDINGS = ["npy", "npz", "safetensors", "csv", "tsv"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_clean_files_exit_with_zero(
+    tmp_path: Path, x: np.ndarray[Any, Any], ending: str
+) -> None:
+    result = run(write(tmp_path / f"x.{ending}", x))
+    assert (result.exit_code, "1200 elements" in result.output) == (0, True)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_finding_exits_with_one_and_names_the_place(
+    tmp_path: Path, x: np.ndarray[Any, Any], ending: str
+) -> None:
+    x[17, 3] = 1e30
+    result = run(write(tmp_path / f"x.{ending}", x), "--json")
+    assert result.exit_code == 1
+    (file,) = json.loads(result.output)["files"]
+    (problem,) = file["problems"]
+    column = "d" if ending in ("csv", "tsv") else "3"
+    assert (problem["id"], problem["row"], problem["column"]) == ("N015", 17, column)
+
+
+def test_a_folder_is_searched(tmp_path: Path, x: np.ndarray[Any, Any]) -> None:
+    (tmp_path / "deep").mkdir()
+    write(tmp_path / "a.npy", x)
+    write(tmp_path / "deep" / "b.npy", x * np.float32(np.nan))
+    result = run(tmp_path)
+    assert result.exit_code == 1
+    assert "error[N011]" in result.output
+    assert "2 files" in result.output
+
+
+def test_notes_alone_are_clean(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (9, 8, 8), np.uint8)
+    result = run(write(tmp_path / "i.npy", images))
+    assert (result.exit_code, "note[N017]" in result.output) == (0, True)
+
+
+def test_columns_of_a_table(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    lines = [f"{i / 100},Rome,{i % 3}" for i in range(100)]
+    table.write_text("\ufeffage,city,kind\n" + "\n".join(lines) + "\n,Paris,3\n")
+    result = run(table, "--labels", "kind", "--classes", 3)
+    assert "t[100, 'age']" in result.output
+    assert "kind[100] is 3" in result.output
+    assert "left out: city" in result.output
+
+
+def test_a_table_without_a_header_is_numbered(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("".join(f"{i / 9},{-i / 9}\n" for i in range(30)) + "nan,0\n")
+    assert "t[30, '0']" in run(table).output
+
+
+def test_a_file_of_many_pieces_gives_what_one_piece_gives(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(700_000,)).astype(np.float32)
+    x[654_321] = 7e3
+    path = write(tmp_path / "x.npy", x)
+    assert len(list(pieces(path))) > 1
+    stream = Stream()
+    stream.add("x", x)
+    assert stream.problems()
+    assert [p["row"] for p in _problems(path)] == [654_321]
+    assert [p["id"] for p in _problems(path)] == [p.id for p in stream.problems()]
+
+
+def _problems(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(run(path, "--json").output)["files"][0][
+        "problems"
+    ]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.npy", b"nothing", "damaged"),
+        ("x.csv", b"a,b\n1,2\n1,2,3\n", "3 cells, the header 2"),
+        ("x.csv", b"a,b\n\xff\xfe\n", "not a table of text"),
+        ("x.doc", b"", "expected a file that ends in"),
+    ],
+)
+def test_what_cannot_be_read_says_why(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(NumcheckError, match=message):
+        raise run(path).exception
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--labels", "nothing"], ["--dtype", "float17"], ["--classes", "0"]]
+)
+def test_options_that_cannot_be_meant_exit_with_two(
+    tmp_path: Path, x: np.ndarray[Any, Any], arguments: list[str]
+) -> None:
+    path = write(tmp_path / "x.npy", x)
+    with pytest.raises(SystemExit) as left:
+        main(["data", str(path), *arguments])
+    assert left.value.code == 2
+
+
+def test_a_missing_path_exits_with_two(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["data", str(tmp_path / "none")])
+    assert left.value.code == 2
+
+
+def test_both_languages_say_it(tmp_path: Path, x: np.ndarray[Any, Any]) -> None:
+    path = write(tmp_path / "x.npy", x * np.float32(np.inf))
+    result = CliRunner().invoke(data, [str(path), "--lang", "zh"])
+    assert "数据" in result.output or "元素" in result.output
