@@ -105,8 +105,11 @@ def demo(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Prints what watching and tracing cost beside other tools; `-- FILE` picks one."""
     python = frameworks(session, "test-cross")
-    chosen = session.posargs or ("benchmarks/overhead.py",)
-    session.run(python, *chosen, external=True)
+    if session.posargs:
+        session.run(python, *session.posargs, external=True)
+        return
+    for script in ("torch_overhead.py", "jax_overhead.py", "formats.py"):
+        session.run(python, f"benchmarks/{script}", external=True)
 
 
 @nox.session(default=False)
