@@ -60,7 +60,10 @@ class Scale:
 
 
 def largest_input(view: StepView, sources: Iterable[Site]) -> Scale | None:
-    """Return the floating-point source with the largest magnitude; None without one."""
+    """Return the source of numbers with the largest magnitude; None without one.
+
+    Integers count where they are converted (pixels), not where they point (tokens).
+    """
     found = [
         Scale(
             site,
@@ -69,10 +72,23 @@ def largest_input(view: StepView, sources: Iterable[Site]) -> Scale | None:
             _is_off_centre(summary),
         )
         for site in sources
-        if is_floating(site.dtype)
+        if is_floating(site.dtype) or _is_converted(view, site)
         if (summary := view.summary(site)) is not None and summary.amax
     ]
     return max(found, key=lambda s: s.amax, default=None)
+
+
+def _is_converted(view: StepView, source: Site) -> bool:
+    """Whether integers become floating-point numbers as they are."""
+    front = [source.index]
+    for index in front:
+        for child in view.trace.children.get(index, ()):
+            site = view.trace.sites[child]
+            if site.effect == "cast" and is_floating(site.dtype):
+                return True
+            if site.effect == "move" and site.family in ("", "cast", "select"):
+                front.append(child)
+    return False
 
 
 def _is_off_centre(summary: Summary) -> bool:

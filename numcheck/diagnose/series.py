@@ -8,6 +8,7 @@ whose summary is the merge of theirs. Both are rungs of the same ladder.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,14 @@ class Ladder:
         """Share of the magnitudes that are larger than the one before."""
         pairs = list(zip(self.amaxes, self.amaxes[1:], strict=False))
         return sum(b > a for a, b in pairs) / len(pairs) if pairs else 0.0
+
+    @property
+    def accelerates(self) -> bool:
+        """Whether the growth itself grows from rung to rung: a power, not a factor."""
+        bits = [math.log2(amax) for amax in self.amaxes]
+        steps = [b - a for a, b in itertools.pairwise(bits)]
+        pairs = list(itertools.pairwise(steps))
+        return len(pairs) > 0 and steps[0] > 0 and all(b > a for a, b in pairs)
 
 
 def iterations_in(view: StepView, site: Site) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from numcheck.diagnose.causes.base import explain
 from numcheck.diagnose.finding import Evidence
+from numcheck.diagnose.health import is_floating
 from numcheck.diagnose.load import format_of
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class Cancellation:
 
     def explain(self, scene: Scene, broke: Match) -> Explanation | None:
         """Answer for functions of a negative number that a cancellation left."""
+        if broke.id in ("N303", "N304"):
+            return _of_rounded_integers(scene)
         if broke.id not in ("N301", "N302", "N312"):
             return None
         if scene.incident.went("float64") == "failed":
@@ -52,7 +55,8 @@ def _lost_bits(scene: Scene) -> float | None:
     view = scene.provenance.view
     for site in scene.ancestry.sites[: 2 * _REACH]:
         limit = format_of(site)
-        if site.kind != "operator" or site.family not in ("sub", "add") or not limit:
+        adds = site.family in ("sub", "add") or "addcmul" in site.op
+        if site.kind != "operator" or not adds or not limit:
             continue
         held = [view.summary(p) for p in site.parents]
         amaxes = [s.amax for s in held if s is not None and s.amax]
@@ -60,4 +64,30 @@ def _lost_bits(scene: Scene) -> float | None:
             continue
         if -low <= _NOISE * limit.unit_roundoff * min(amaxes):
             return math.log2(min(amaxes)) - math.log2(-low)
+    return None
+
+
+def _of_rounded_integers(scene: Scene) -> Explanation | None:
+    """Answer where a divisor is the difference of rounded integers.
+
+    Timestamps of 1.7e9 that lie less than a minute apart are equal in float32.
+    """
+    behind = scene.ancestry_of(scene.denominator)
+    if behind is None or not scene.denominator.has_zero:
+        return None
+    view = scene.provenance.view
+    if not any(s.family == "sub" for s in behind.sites[:_REACH]):
+        return None
+    for site in behind.sites:
+        limit = format_of(site)
+        if site.effect != "cast" or limit is None or limit.kind != "float":
+            continue
+        for parent in view.parents(site):
+            held = view.summary(parent)
+            if is_floating(parent.dtype) or held is None or held.amax is None:
+                continue
+            if held.amax > 2.0**limit.precision:
+                seen = Evidence("cancelled", {"bits": float(limit.precision)})
+                advice = ("cast_after_difference", "float32_here")
+                return explain("N452", "precision", "likely", seen, advice=advice)
     return None

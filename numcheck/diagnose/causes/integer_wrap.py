@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.causes.base import Explanation
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
+    from numcheck.record.site import Site
 
 __all__ = ["IntegerWrap"]
 
@@ -32,7 +33,7 @@ class IntegerWrap:
             summary = view.summary(site)
             if site.family not in _GROWING or summary is None or summary.low is None:
                 continue
-            if summary.low < 0 and _had_no_reason(scene, site.family):
+            if summary.low < 0 and _had_no_reason(scene, site):
                 seen = Evidence(
                     "integer_negative",
                     {"op": site.op, "dtype": site.dtype, "low": summary.low},
@@ -42,11 +43,15 @@ class IntegerWrap:
         return None
 
 
-def _had_no_reason(scene: Scene, family: str) -> bool:
+def _had_no_reason(scene: Scene, site: Site) -> bool:
     """Whether a negative result cannot come from the operands' own signs."""
-    if family in ("square", "pow"):
+    if site.family in ("square", "pow"):
         return True
     view = scene.provenance.view
+    read = [view.summary(parent) for parent in site.parents]
+    numbers = [v for name, v in site.detail if name.startswith("operand")]
+    if read and all(s is not None and s.low is not None and s.low >= 0 for s in read):
+        return not any(isinstance(v, int | float) and v < 0 for v in numbers)
     squares = [
         s
         for s in scene.ancestry.integers

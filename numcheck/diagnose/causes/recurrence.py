@@ -32,7 +32,8 @@ class Recurrence:
         if broke.id not in OVERFLOWS:
             return None
         ladder = repetitions_before(scene.provenance.view, scene.site)
-        if ladder.rungs < _RUNGS or ladder.rising < _RISING:
+        few = ladder.rungs < _RUNGS and not ladder.accelerates
+        if few or ladder.rising < _RISING:
             return None
         if ladder.factor < _FACTOR or not _fills_half(scene, ladder.amaxes[-1]):
             return None
