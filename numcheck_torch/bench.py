@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from numcheck.monitor import Monitor
+from numcheck_torch.compiled_parts import CompiledParts
 from numcheck_torch.distributed import (
     Ranks,
     in_turn,
@@ -80,7 +81,8 @@ class Bench(Monitor):
         self._initial: dict[str, torch.Tensor] | None = None
         self._overflow: OverflowFlag | None = None
         self._parameters = Parameters(self._core)
-        self._live = Live(options.level, self.model, self._described())
+        self.parts = CompiledParts(are_recorded=options.level == "trace")
+        self._live = Live(options.level, self.model, self._described(), self.parts)
         self._earlier: tuple[int, Program] | None = None
         self._loss_functions: list[Callable[..., Any]] = []
         self._sleepers = 0
@@ -142,6 +144,8 @@ class Bench(Monitor):
         trace = self._live.finish()
         if trace is not None:
             self.record(of_rank(trace, self.rank))
+            for note in self.parts.news():
+                self.observe(note=f"not recorded: {note}")
 
     def _described(self) -> dict[str, str]:
         return {"framework": "torch", "torch": str(torch.__version__)}

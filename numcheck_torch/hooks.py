@@ -40,6 +40,9 @@ _DOORS = (engine.DOOR, _CLIP, _SCALER, _COMPILE)
 class Listener(Protocol):
     """What a monitor hears. None of its methods may raise by its own fault."""
 
+    def attached(self, module: torch.nn.Module) -> None:
+        """Hear of a module whose calls will be heard."""
+
     def before_call(
         self,
         module: torch.nn.Module,
@@ -120,6 +123,9 @@ class Hooks:
         region = module.__dict__.get("_compiled_call_impl")
         if region is not None:
             module.__dict__["_compiled_call_impl"] = self._around(module, region)
+        listener = self._listener()
+        if listener is not None:
+            listener.attached(module)
 
     def detach(self) -> None:
         """Remove every hook; what was compiled stays compiled."""

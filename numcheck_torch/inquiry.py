@@ -71,7 +71,27 @@ def _replayed(
         monitor.fault("the replay of the failing step")
         return monitor.observed(), None
     failed = _failed(trace, monitor.step)
+    if not failed and (told := _asked_compiled(monitor, laboratory)) is not None:
+        return told, False
     return (trace if failed else monitor.observed()), failed
+
+
+def _asked_compiled(monitor: TorchMonitor, laboratory: TorchLaboratory) -> Trace | None:
+    """Return the trace of the program as compiled, where that fails by itself."""
+    if not monitor.parts.is_any:
+        return None
+    try:
+        trace = laboratory.as_compiled(monitor.parts)
+    except Exception as error:  # noqa: BLE001 - an attempt; what was seen is at hand
+        monitor.observe(note=f"the compiled program could not be asked: {error}")
+        return None
+    failed = _failed(trace, monitor.step)
+    fails = "fails" if failed else "does not fail either once its values are observed"
+    monitor.observe(
+        note="operator by operator the step does not fail; "
+        f"the compiled program {fails}"
+    )
+    return trace if failed else None
 
 
 def _ruined(trace: Trace, step: int) -> tuple[str, ...]:
@@ -116,11 +136,17 @@ def audit(monitor: TorchMonitor, laboratory: TorchLaboratory) -> None:
     except CannotRunError as error:
         monitor.observe(note=f"step not audited: {error}")
         return
+    hides = monitor.parts.is_any and _failed(trace, monitor.step)
+    if hides:
+        monitor.observe(
+            note="operator by operator the step gives NaN or Inf that the compiled "
+            "program does not give"
+        )
     incident = Incident(
         of_rank(trace, monitor.rank),
         monitor.step,
         monitor.rank,
-        reproduced=True,
+        reproduced=not hides,
         departures=departures,
         history=tuple(monitor.events),
         settings=settings_of_run(monitor, trace),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Role, Site
     from numcheck.record.trace import Trace
+    from numcheck_torch.compiled_parts import CompiledParts
     from numcheck_torch.program import Program
     from numcheck_torch.recorder import Recorder
     from numcheck_torch.replay import Outcomes
@@ -80,6 +81,7 @@ class TorchLaboratory:
         self._meta = dict(meta or {})
         self._overflowed = False
         self._checked: dict[str, Summary] = {}
+        self._form: Callable[[torch.nn.Module], torch.nn.Module] | None = None
         self._batch = Batch(model, program)
 
     def replay(self) -> Trace:
@@ -89,6 +91,20 @@ class TorchLaboratory:
         builder = TraceBuilder(self.step)
         recorder = Recorder(builder, modules=self.model, measure="full")
         self._record(recorder)
+        return builder.build(**self._meta)
+
+    def as_compiled(self, parts: CompiledParts) -> Trace:
+        """Run the step unchanged as its compiled form runs it, its graphs observed."""
+        from numcheck_torch.recorder import Recorder
+
+        builder = TraceBuilder(self.step)
+        self._form = parts.called
+        try:
+            with parts.observed() as observer:
+                recorder = Recorder(builder, modules=self.model, compiled=observer)
+                self._record(recorder)
+        finally:
+            self._form = None
         return builder.build(**self._meta)
 
     def beside_float32(self) -> tuple[Trace, Mapping[int, float]]:
@@ -194,7 +210,7 @@ class TorchLaboratory:
 
         checks = BOUNDARY.telling(keep or self._note_check)
         with checks, overflow_flag() or contextlib.nullcontext() as flag:
-            found = Runner(self.model, self.program, given).run()
+            found = Runner(self.model, self.program, given, self._form).run()
         self._overflowed = flag is not None and flag.is_set is True
         return found
 
@@ -229,7 +245,7 @@ class TorchLaboratory:
         with (
             self._asleep(),
             BOUNDARY.muted(),
-            uncompiled(),
+            uncompiled() if self._form is None else contextlib.nullcontext(),
             undisturbed(self.model),
             self._swapped(self._repairs()),
         ):

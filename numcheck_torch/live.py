@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from numcheck.monitor import Level
     from numcheck.record.trace import Trace
+    from numcheck_torch.compile import Observer
+    from numcheck_torch.compiled_parts import CompiledParts
     from numcheck_torch.program import Program
 
 __all__ = ["Live"]
@@ -31,15 +33,22 @@ class Live:
         level: nothing is recorded in level ``watch``.
         model: names parameters and scopes.
         meta: written into every trace.
+        parts: what of the model runs compiled.
     """
 
     def __init__(
-        self, level: Level, model: torch.nn.Module, meta: dict[str, Any]
+        self,
+        level: Level,
+        model: torch.nn.Module,
+        meta: dict[str, Any],
+        parts: CompiledParts,
     ) -> None:
         self._is_wanted = level != "watch"
         self._anchors = level == "anchors"
         self._subject = weakref.ref(model)
         self._meta = meta
+        self._parts = parts
+        self._observer: Observer | None = None
         self._recorder: Recorder | None = None
         self._is_on = False
         self._phase: contextlib.AbstractContextManager[None] | None = None
@@ -50,9 +59,14 @@ class Live:
         if self._is_on or not self._is_wanted or model is None:
             return
         builder = TraceBuilder(step)
-        if self._recorder is None:
+        if self._recorder is None or self._observer is not self._parts.observer:
+            self._observer = self._parts.observer
             self._recorder = Recorder(
-                builder, modules=model, measure="extremes", anchors=self._anchors
+                builder,
+                modules=model,
+                measure="extremes",
+                compiled=self._observer,
+                anchors=self._anchors,
             )
         else:
             self._recorder.restart(builder)

@@ -74,6 +74,7 @@ class TorchMonitor(Bench):
             self._keep_trace()
             self._window.forget()
             BOUNDARY.shut(self)
+            self.parts.close()
             self.hooks.detach()
             if self._overflow is not None:
                 self._overflow.close()
@@ -82,6 +83,11 @@ class TorchMonitor(Bench):
             super().close()
 
     # --- the step, as it is heard ---
+
+    @guarded("the look at a compiled module")
+    def attached(self, module: torch.nn.Module) -> None:
+        """Learn of a module that is called, perhaps compiled."""
+        self.parts.attach(module)
 
     @guarded("the hook before the module's call")
     def before_call(
@@ -101,6 +107,8 @@ class TorchMonitor(Bench):
             self._overflow.clear()
         self._window.begin(core_of(module), args, kwargs, place)
         BOUNDARY.open(self)
+        if module._compiled_call_impl is not None:
+            self.parts.attach(module)
         self._live.begin(self.step)
         self._live.called(args, kwargs)
 

@@ -77,6 +77,7 @@ class Runner:
         program: what to run.
         change: what to put in place of a tensor the program was given (the batch,
             targets); parameters are never passed to it.
+        form: what to call in place of a module: the compiled form of it.
     """
 
     def __init__(
@@ -84,11 +85,13 @@ class Runner:
         model: torch.nn.Module,
         program: Program,
         change: Callable[[torch.Tensor], torch.Tensor] | None = None,
+        form: Callable[[torch.nn.Module], torch.nn.Module] | None = None,
     ) -> None:
         self.model = model
         self.program = program
         self.outcomes = Outcomes()
         self._change = change or (lambda tensor: tensor)
+        self._form = form or (lambda module: module)
         self._parameters = {
             id(p): n for n, p in model.named_parameters() if p.requires_grad
         }
@@ -140,7 +143,7 @@ class Runner:
         for tensor in tensors((args, kwargs)):
             if tensor.requires_grad and tensor.is_leaf:
                 self._leaves.setdefault(id(tensor), tensor)
-        out = call_at(event.place, event.module, args, kwargs)
+        out = call_at(event.place, self._form(event.module), args, kwargs)
         returned = list(named_tensors(out))
         self._store(event.outputs, [t for _, t in returned])
         self.outcomes.outputs.extend((n, t.detach()) for n, t in returned)
