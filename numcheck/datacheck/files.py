@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from numcheck.calculator._files import arrays_in
 from numcheck.datacheck.csv_file import csv_pieces
+from numcheck.datacheck.layout import cut
 from numcheck.datacheck.parquet import parquet_pieces
 from numcheck.datacheck.piece import Piece
 from numcheck.errors import DumpError
@@ -17,13 +18,10 @@ from numcheck.errors import DumpError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
 __all__ = ["ENDINGS", "files_in", "pieces"]
 
 _ARRAYS: Final = (".npy", ".npz", ".safetensors")
 ENDINGS: Final = (*_ARRAYS, ".csv", ".tsv", ".parquet")
-_ELEMENTS: Final = 1 << 18
 
 
 def files_in(path: str | Path) -> list[Path]:
@@ -63,15 +61,8 @@ def pieces(path: Path, labels: tuple[str, ...] = ()) -> Iterator[Piece]:
         yield from parquet_pieces(path, labels)
     else:
         for name, array in arrays_in(path):
-            yield from _cut(name, array)
-
-
-def _cut(name: str, array: NDArray[Any]) -> Iterator[Piece]:
-    array = np.atleast_1d(array)
-    rows = max(_ELEMENTS // max(int(np.prod(array.shape[1:])), 1), 1)
-    for start in range(0, len(array), rows):
-        part = array[start : start + rows]
-        yield Piece(name, part, part.nbytes)
+            for part in cut(np.atleast_1d(array)):
+                yield Piece(name, part, part.nbytes)
 
 
 def _listed() -> str:

@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import ml_dtypes
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-__all__ = ["Layout", "is_numeric", "layout_of"]
+__all__ = ["Layout", "cut", "is_numeric", "layout_of"]
 
 _MOST_COLUMNS: Final = 4096
 _CHANNELS: Final = (1, 3, 4)
+_ELEMENTS: Final = 1 << 18  # several passes over so many stay within the cache
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,6 +97,18 @@ def layout_of(shape: tuple[int, ...], names: tuple[str, ...] = ()) -> Layout:
     if not 0 < shape[axis] <= _MOST_COLUMNS:
         return Layout(None, 1, ndim)
     return Layout(axis, shape[axis], ndim, names)
+
+
+def cut(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield an array (rows, …) in parts of whole rows.
+
+    Example:
+        >>> [part.shape for part in cut(np.zeros((5, 1 << 17)))]
+        [(2, 131072), (2, 131072), (1, 131072)]
+    """
+    rows = max(_ELEMENTS // max(math.prod(array.shape[1:]), 1), 1)
+    for start in range(0, len(array), rows):
+        yield array[start : start + rows]
 
 
 def is_numeric(dtype: np.dtype[Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numcheck.datacheck.checks import CHECKS
-from numcheck.datacheck.layout import is_numeric, layout_of
+from numcheck.datacheck.layout import cut, is_numeric, layout_of
 from numcheck.datacheck.settings import Settings
 from numcheck.datacheck.subject import examine
 
@@ -55,10 +55,11 @@ class Stream:
         if not array.size or not is_numeric(array.dtype):
             return
         known = self._of_kind(name, array)
-        before = self.subjects.get(known)
-        start = 0 if before is None else before.shape[0]
-        found = examine(known, array, self.settings, start=start, names=names)
-        self.subjects[known] = found if before is None else before.merge(found)
+        for part in cut(array):
+            before = self.subjects.get(known)
+            start = 0 if before is None else before.shape[0]
+            found = examine(known, part, self.settings, start=start, names=names)
+            self.subjects[known] = found if before is None else before.merge(found)
 
     def _of_kind(self, name: str, array: NDArray[Any]) -> str:
         """Return the name under which pieces like this one are kept."""
