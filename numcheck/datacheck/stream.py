@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numcheck.datacheck.checks import CHECKS
+from numcheck.datacheck.checks.dtype_mismatch import mixed_dtypes
 from numcheck.datacheck.layout import cut, is_numeric, layout_of
 from numcheck.datacheck.settings import Settings
 from numcheck.datacheck.subject import examine
@@ -75,12 +76,15 @@ class Stream:
 
     def problems(self) -> tuple[Problem, ...]:
         """Return what is wrong with all that was seen, the worst first."""
+        subjects = self.subjects.values()
         found = [
             problem
-            for subject in self.subjects.values()
+            for subject in subjects
             for check in CHECKS
             for problem in check(subject, self.settings)
         ]
+        if self.settings.dtype is None:
+            found += mixed_dtypes(tuple(subjects))
         return tuple(sorted(found, key=lambda p: _SEVERITIES.index(p.severity)))
 
 

@@ -143,6 +143,13 @@ def test_float64_beside_half_is_a_note() -> None:
     assert (problem.id, problem.severity) == ("N020", "note")
 
 
+def test_float64_beside_half_precision_arrays_is_a_note() -> None:
+    wide, half = normal().astype(np.float64), normal().astype(np.float16)
+    (problem,) = check_arrays({"half": half, "wide": wide})
+    assert (problem.id, problem.severity, problem.array) == ("N020", "note", "wide")
+    assert check_arrays({"wide": wide, "single": normal()}) == ()
+
+
 def test_an_integer_that_int32_cannot_hold_is_found() -> None:
     x = np.array([5, 2**31, 7])
     assert named(x) == {"N021": "x[1]"}
