@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import math
 import sys
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from numcheck.errors import NonFiniteError
 from numcheck_torch import modes
 from numcheck_torch.bench import Bench
 from numcheck_torch.boundary import BOUNDARY
+from numcheck_torch.clipping import tell_clipped_away
 from numcheck_torch.distributed import together
 from numcheck_torch.guard import guarded
 from numcheck_torch.hooks import Hooks
@@ -220,10 +222,13 @@ class TorchMonitor(Bench):
         self._is_bad = not reading.is_healthy
         if reading.overflowed:
             self._skipped()
-        elif reading.is_healthy:
-            self._healthy()
-        else:
+        elif not reading.is_healthy:
             self._failed(reading)
+        elif self.clip is not None and reading.norm == math.inf:
+            # The clipped gradients are finite: they are zero.
+            tell_clipped_away(self, self.laboratory(with_update=False), self.clip[1])
+        else:
+            self._healthy()
 
     def _look(
         self,
