@@ -7,6 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from numcheck.report.messages import text
+from numcheck.report.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,7 +73,7 @@ def _card(file: str, problem: Problem, lang: str | None) -> list[str]:
     title = text(f"rule.{problem.id}.title", lang, **problem.fields)
     lines = [
         f"{text(f'report.level.{problem.severity}', lang)}[{problem.id}]: {title}",
-        f"  --> {file}: {problem.place}",
+        printable(f"  --> {file}: {problem.place}"),
     ]
     name = text("data.help", lang)
     lines += [f"   = {name}: {text(f'advice.{key}', lang)}" for key in problem.advice]

@@ -14,6 +14,7 @@ from numcheck.datacheck.problem import Problem
 from numcheck.datacheck.sample import centre_of
 from numcheck.datacheck.settings import role_of
 from numcheck.datacheck.tallies import count_groups, count_labels, count_rows
+from numcheck.formats import get
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from numcheck.datacheck.settings import Role, Settings
     from numcheck.datacheck.tallies import Groups, Labels, MaskRows
     from numcheck.diagnose.finding import Field, Severity
+    from numcheck.formats import Format
 
 __all__ = ["Subject", "examine"]
 
@@ -58,6 +60,12 @@ class Subject:
     def is_floating(self) -> bool:
         """Whether its elements are floating point."""
         return self.dtype.kind == "f" or self.dtype.name.startswith(("bfloat", "float"))
+
+    @property
+    def format(self) -> Format:
+        """The format of its floating-point elements; float64 for what is wider."""
+        wider = self.dtype.kind == "f" and self.dtype.itemsize > 8
+        return get("float64" if wider else self.dtype.name)
 
     @property
     def is_feature(self) -> bool:

@@ -23,7 +23,7 @@ def dtype_mismatch(subject: Subject, settings: Settings) -> Iterator[Problem]:
     """Answer with a note for features wider than the format the model computes in."""
     if settings.dtype is None or not subject.is_feature:
         return
-    own, target = get(subject.dtype.name), get(settings.dtype)
+    own, target = subject.format, get(settings.dtype)
     if own.name != "float64" or target.precision >= own.precision:
         return
     yield subject.problem(

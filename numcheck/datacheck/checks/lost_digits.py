@@ -30,7 +30,7 @@ def lost_digits(subject: Subject, settings: Settings) -> Iterator[Problem]:
     """
     if not subject.is_feature:
         return
-    own, target = get(subject.dtype.name), get(settings.dtype or "float32")
+    own, target = subject.format, get(settings.dtype or "float32")
     if target.precision >= own.precision:
         return
     columns = subject.columns

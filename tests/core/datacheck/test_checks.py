@@ -208,6 +208,16 @@ def test_divisors_of_zero_are_found() -> None:
     assert (problem.id, problem.fields["group"]) == ("N025", 1)
 
 
+@pytest.mark.parametrize(
+    "dtype",
+    [np.longdouble, np.float16, ml_dtypes.float8_e4m3fn, ml_dtypes.float4_e2m1fn],
+)
+def test_data_of_any_floating_dtype_are_checked(dtype: Any) -> None:
+    x = np.array([0.5, 2.0, 1.0, 0.5]).astype(dtype)
+    assert "N013" not in named(x, dtype="float16")
+    assert named(np.ones((4, 1), dtype), dtype="bfloat16")["N013"] == "x[:, 0]"
+
+
 def test_bfloat16_data_are_checked_too() -> None:
     assert named(planted(1, 1, np.nan).astype(ml_dtypes.bfloat16)) == {
         "N011": "x[1, 1]"

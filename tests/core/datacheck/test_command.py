@@ -155,6 +155,13 @@ def test_a_missing_path_exits_with_two(tmp_path: Path) -> None:
     assert left.value.code == 2
 
 
+def test_names_cannot_command_the_terminal(tmp_path: Path) -> None:
+    save_file({"\x1b[31mx": np.full((5, 2), np.nan)}, tmp_path / "x.safetensors")
+    result = run(tmp_path)
+    assert result.exit_code == 1
+    assert "\x1b" not in result.output
+
+
 def test_both_languages_say_it(tmp_path: Path, x: np.ndarray[Any, Any]) -> None:
     path = write(tmp_path / "x.npy", x * np.float32(np.inf))
     result = CliRunner().invoke(data, [str(path), "--lang", "zh"])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from numcheck.datacheck.evidence import batch_evidence
 from numcheck.diagnose import CannotRunError, diagnose, investigate
+from numcheck.diagnose.incident_json import incident_from_json, incident_to_json
 from numcheck.report.messages import LANGUAGES, text
 from tests.core.diagnose.test_experiments import Bench
 
@@ -58,6 +60,9 @@ def test_what_the_batch_showed_is_kept_for_a_later_diagnosis() -> None:
     holding = bench(3e25)
     found = investigate(holding.incident(), holding)
     assert diagnose(found.incident) == found.findings
+    written = json.loads(json.dumps(incident_to_json(found.incident)))
+    read = incident_from_json(found.incident.trace, 0, 0, written)
+    assert told(diagnose(read)) == [("data_N014", "x[4, 1]")]
 
 
 def test_a_healthy_step_is_not_looked_at() -> None:
