@@ -176,7 +176,10 @@ def _stored(value: float, dtype: np.dtype[Any]) -> set[float]:
     """
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        return {value} if limits.min <= value <= limits.max else set()
+        # The least 16-bit integer is a clipped sample of sound.
+        is_clipped = value == limits.min and dtype.itemsize <= 2
+        fits = limits.min <= value <= limits.max
+        return {value} if fits and not is_clipped else set()
     if dtype.kind == "b":
         return set()
     through = {dtype, np.dtype(np.float32)} if dtype.itemsize > 4 else {dtype}

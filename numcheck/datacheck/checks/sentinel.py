@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["missing_values", "sentinel"]
 
 _FAR = 20.0  # robust standard deviations from the other values
-_PLENTY = 3  # a single -1 is a value
+_PLENTY = 3  # a single -1 or 9999 is a value
+_ROUND = 1e6
 
 
 class Missing(NamedTuple):
@@ -54,6 +55,8 @@ def missing_values(subject: Subject) -> list[Missing]:
                 if _is_one_below_zero(subject, missing):
                     found.append(missing)
                 continue
+            if 0 < value < _ROUND and missing.times < _PLENTY:
+                continue
             away = abs(value - centre.median[column]) / centre.scale[column]
             if away > _FAR:
                 found.append(missing)
@@ -75,7 +78,7 @@ def _is_one_below_zero(subject: Subject, missing: Missing) -> bool:
 def sentinel(subject: Subject, settings: Settings) -> Iterator[Problem]:
     """Answer with the number that stands for most missing values."""
     del settings
-    if subject.role != "feature" or not subject.is_floating:
+    if subject.role != "feature":
         return
     found = missing_values(subject)
     if not found:

@@ -92,6 +92,28 @@ def test_minus_one_counts_only_where_nothing_else_is_negative() -> None:
     assert named(x) == {}
 
 
+def test_integers_have_sentinels_too() -> None:
+    x = np.random.default_rng(0).integers(0, 60, 500)
+    assert named(x) == {}
+    x[40] = -9223372036854775808
+    assert named(x)["N015"] == "x[40]"
+    x[40:43] = -1
+    assert named(x) == {"N015": "x[40]"}
+
+
+def test_a_clipped_sample_of_sound_is_no_sentinel() -> None:
+    x = np.random.default_rng(0).integers(-90, 90, 500).astype(np.int16)
+    x[7] = -32768
+    assert "N015" not in named(x)
+
+
+def test_9999_counts_only_where_it_occurs_again_and_again() -> None:
+    x = planted(3, 3, 9999.0)
+    assert named(x) == {"N014": "x[3, 3]"}
+    x[:4, 3] = 9999
+    assert named(x) == {"N015": "x[0, 3]"}
+
+
 def test_raw_prices_are_not_normalised_and_one_of_them_is_no_outlier() -> None:
     assert named(column_of(np.linspace(2e4, 9e4, 200))) == {"N016": "x[:, 2]"}
 
