@@ -73,7 +73,9 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
     if name not in _HOME:
         msg = f"module 'numcheck' has no attribute {name!r}"
         raise AttributeError(msg)
-    value = getattr(importlib.import_module(_HOME[name]), name)
+    home = importlib.import_module(_HOME[name])
+    # A package of the same name is called itself (`numcheck.callable_package`).
+    value = home if home.__name__ == f"numcheck.{name}" else getattr(home, name)
     globals()[name] = value
     return value
 

@@ -209,9 +209,11 @@ def _clipping(known: Known) -> Answer | None:
 
 def _initialisation(known: Known) -> Answer | None:
     """Whether activations keep their size from layer to layer at the first step."""
-    if known.trace is None or not known.trace.steps or known.trace.steps[0] != 0:
+    recorded = known.trace.summaries if known.trace is not None else {}
+    first = min((key for key in recorded if key[0] == 0), default=None)
+    if known.trace is None or first is None:
         return None
-    view = known.trace.at(0, known.trace.ranks[0])
+    view = known.trace.at(*first)
     sizes = [
         size
         for site, summary in _measured(view)

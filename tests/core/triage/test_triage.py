@@ -154,6 +154,13 @@ def test_a_run_that_began_later_says_nothing_of_its_initialisation() -> None:
     assert answer.verdict == "not_measured"
 
 
+def test_the_first_step_of_any_rank_tells_of_the_initialisation() -> None:
+    trace = network(2.0)
+    moved = {(0, 1): trace.summaries[0, 0], (4, 0): {}}
+    known = Known(dataclasses.replace(trace, summaries=moved))
+    assert asked(known, "initialisation").fields["gain"] == pytest.approx(2.0)
+
+
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_the_command_asks_all_ten(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], lang: str
