@@ -75,12 +75,18 @@ class Machine(LiftedTape):
         effect = effect_of(eqn, reads_arrays=True)
         if effect not in ("compute", "cast"):
             return None
+        if effect == "cast" and _dtype(eqn.invars[0]) == _dtype(eqn.outvars[0]):
+            return None
         atoms = eqn.outvars if effect == "cast" else (*eqn.invars, *eqn.outvars)
-        dtypes = (getattr(a.aval, "dtype", None) for a in atoms)
+        dtypes = map(_dtype, atoms)
         dtype = next((d for d in dtypes if d is not None and is_float(d)), None)
         if dtype is None:
             return None
         return self._arithmetic(family_of(eqn.primitive.name), jnp.dtype(dtype).name)
+
+
+def _dtype(atom: Any) -> Any:
+    return getattr(atom.aval, "dtype", None)
 
 
 def _simulated(

@@ -59,7 +59,13 @@ def computed(
     else:
         axes, batches = params["dimension_numbers"]
     left = _role(arithmetic, "left", is_gradient=is_backward)
-    right = _role(arithmetic, "left" if batches[1] else "right", is_gradient=False)
+    # A layer's product and its gradient for the input sum over the left factor's last
+    # axis; then the right factor is the weight. The weight's own gradient sums over
+    # all axes but the last, and neither factor is one.
+    is_weighed = not batches[1] and values[0].ndim - 1 in axes[0]
+    is_weighed |= primitive.name == "conv_general_dilated"
+    side: Side = "right" if is_weighed else "left"
+    right = _role(arithmetic, side, is_gradient=False)
     factors = [
         _rounded(values[0], left, axes[0], batches[0]),
         _rounded(values[1], right, axes[1], batches[1]),

@@ -111,7 +111,7 @@ class _SimulatedFunction:
                 modes.remove(machine)
 
     def _enter_engine(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._machine.seed(EngineRun.of(args, kwargs).seeds)
+        self._machine.roles.seed(EngineRun.of(args, kwargs).seeds)
 
 
 def _attention(machine: Machine) -> contextlib.AbstractContextManager[Any]:
@@ -166,6 +166,7 @@ class Simulation:
         self._depth += 1
         if self._depth == 1:
             self.machine.lease = None
+            self.machine.roles.restart()
             modes.insert(self.machine)
             self._block.enter_context(_attention(self.machine))
 
@@ -183,11 +184,12 @@ class Simulation:
         for node in nodes:
             kept: Any = node.metadata
             kept["numcheck_simulation"] = token
-        self.machine.lease = weakref.ref(token)
+        machine = self.machine
+        machine.lease = weakref.ref(token, lambda _: modes.remove(machine))
 
     def _enter_engine(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if modes.is_active(self.machine):
-            self.machine.seed(EngineRun.of(args, kwargs).seeds)
+            self.machine.roles.seed(EngineRun.of(args, kwargs).seeds)
 
     def _leave_engine(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any

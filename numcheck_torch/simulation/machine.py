@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map_only
-from torch.utils.weak import WeakIdKeyDictionary
 
 from numcheck_torch.dtypes import format_name
 from numcheck_torch.operators import describe
 from numcheck_torch.simulation.products import computed
+from numcheck_torch.simulation.roles import Roles
 from numcheck_torch.simulation.rounding import round_to
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ class Machine(TorchDispatchMode):
         # What has to be alive for the simulation to go on; None where nothing has to.
         self.lease: weakref.ref[Any] | None = None
         self._arithmetic = functools.cache(profile.arithmetic)
-        self._tells_gradients = any(r.arithmetic.gradient for r in profile.rules)
-        self._gradients: Any = WeakIdKeyDictionary()
+        self.roles = Roles(profile)
 
     @property
     def takes_attention_apart(self) -> bool:
@@ -71,11 +70,6 @@ class Machine(TorchDispatchMode):
         """Whether nothing that runs now belongs to the program any more."""
         is_gone = self.lease is not None and self.lease() is None
         return is_gone and not self.holders
-
-    def seed(self, gradients: Sequence[torch.Tensor | None]) -> None:
-        """Learn which gradients the backward pass starts from."""
-        if self._tells_gradients:
-            self._gradients.update({g: True for g in gradients if g is not None})
 
     def __torch_dispatch__(
         self,
@@ -90,12 +84,12 @@ class Machine(TorchDispatchMode):
         if self.is_over:
             return func(*args, **(kwargs or {}))
         operator, keywords = describe(func), kwargs or {}
+        self.roles.before(args)
         if operator.effect in ("compute", "cast") and not operator.is_silent:
             result = self._compute(func, operator, args, keywords)
         else:
             result = func(*args, **keywords)
-        if self._tells_gradients and _in_backward():
-            self._follow(args, result)
+        self.roles.after(operator, args, result)
         return result
 
     def _compute(
@@ -122,24 +116,10 @@ class Machine(TorchDispatchMode):
         )
         if is_sum:
             name = func._schema.name.partition("::")[2].rstrip("_")
-            result = computed(func, name, args, kwargs, arithmetic, self._is_gradient)
+            result = computed(func, name, args, kwargs, arithmetic, self.roles)
         else:
             result = func(*args, **kwargs)
         return _settled(result, arithmetic, operator)
-
-    def _is_gradient(self, tensor: torch.Tensor) -> bool:
-        return tensor in self._gradients
-
-    def _follow(self, args: tuple[Any, ...], result: Any) -> None:
-        """Count what is computed from a gradient in the backward pass as one."""
-        read = (t for t in tree_iter(args) if isinstance(t, torch.Tensor))
-        if any(t in self._gradients for t in read):
-            made = (t for t in tree_iter(result) if isinstance(t, torch.Tensor))
-            self._gradients.update({t: True for t in made if t.is_floating_point()})
-
-
-def _in_backward() -> bool:
-    return bool(torch._C._current_graph_task_id() != -1)
 
 
 def _dtype_of(tree: Any) -> str | None:

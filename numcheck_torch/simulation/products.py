@@ -11,13 +11,10 @@ import torch
 from numcheck_torch.simulation.rounding import round_sum, round_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch._ops import OpOverload
 
     from numcheck.simulation import Arithmetic, Rounding
-
-    IsGradient = Callable[[torch.Tensor], bool]
+    from numcheck_torch.simulation.roles import Roles
 
 __all__ = ["Product", "computed", "product_of"]
 
@@ -72,7 +69,7 @@ def computed(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     arithmetic: Arithmetic,
-    is_gradient: IsGradient,
+    roles: Roles,
 ) -> Any:
     """Return what an operator gives when a device multiplies as `arithmetic` says.
 
@@ -82,9 +79,9 @@ def computed(
         args: its arguments.
         kwargs: its keywords.
         arithmetic: how the device computes it.
-        is_gradient: whether a tensor is a gradient.
+        roles: which tensors are gradients, and which weights.
     """
-    factors = _Factors(arithmetic, is_gradient)
+    factors = _Factors(arithmetic, roles)
     if name == "convolution_backward":
         return _convolution_backward(func, args, kwargs, factors)
     product = product_of(name)
@@ -116,9 +113,9 @@ def computed(
 class _Factors:
     """Rounds factors, each as its role in the product asks."""
 
-    def __init__(self, arithmetic: Arithmetic, is_gradient: IsGradient) -> None:
+    def __init__(self, arithmetic: Arithmetic, roles: Roles) -> None:
         self._arithmetic = arithmetic
-        self._is_gradient = is_gradient
+        self._roles = roles
 
     def rounded(self, factor: torch.Tensor, side: Side, axis: int) -> torch.Tensor:
         """Return a factor as float32, rounded where the profile rounds it."""
@@ -133,10 +130,10 @@ class _Factors:
 
     def _rounding(self, factor: torch.Tensor, side: Side) -> Rounding | None:
         gradient = self._arithmetic.gradient
-        if gradient is not None and self._is_gradient(factor):
+        if gradient is not None and self._roles.is_gradient(factor):
             return gradient
-        if side == "right" and factor.dim() > 2:
-            side = "left"  # no weight has a batch axis
+        if side == "right" and not self._roles.is_weight(factor):
+            side = "left"
         return self._arithmetic.factor(side)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from numcheck import quantize
 from numcheck.formats import block_names, names
 from numcheck.simulation import Rounding
 from numcheck_torch.simulation.rounding import round_sum, round_to
@@ -94,8 +95,6 @@ def test_sums_are_rounded_once_from_float64(name: str) -> None:
     # Just beyond a tie in float64, which float32 cannot tell from the tie.
     x[:2] = 1 + 2.0**-9 + 2.0**-40, 1 + 2.0**-12 + 2.0**-40
     found = round_sum(torch.from_numpy(x), Rounding(name))
-    from numcheck import quantize
-
     assert np.array_equal(found.numpy(), quantize(x, name), equal_nan=True)
 
 
