@@ -46,7 +46,8 @@ def frozen(view: StepView, departures: Mapping[int, float]) -> Departed | None:
         if was is None or now is None:
             continue
         if is_same(was, now):
-            still.append(site)
+            if _moves(view, site):
+                still.append(site)
         else:
             moving += now.n
     n = sum(s.n for site in still if (s := view.summary(site)) is not None)
@@ -64,6 +65,16 @@ def frozen(view: StepView, departures: Mapping[int, float]) -> Departed | None:
         update, "stagnation", (Evidence("frozen", fields),), tuple(still),
         frozenset(s.index for s in still),
     )  # fmt: skip
+
+
+def _moves(view: StepView, kept: Site) -> bool:
+    """Whether something other than zero was to be added.
+
+    Where the gradient is zero in this format and rounding noise in float32, nothing
+    was lost.
+    """
+    read = [view.summary(parent) for parent in view.parents(_update(view, kept))]
+    return not any(held is not None and held.is_all_zero for held in read[1:])
 
 
 def _update(view: StepView, kept: Site) -> Site:
