@@ -54,7 +54,7 @@ class RandomState(NamedTuple):
             (name, torch.get_device_module(name).get_rng_state())
             for name in devices()[1:]
         )
-        return cls(torch.get_rng_state(), others)
+        return cls(torch.default_generator.get_state(), others)
 
     def restore(self) -> None:
         """Put the generators back into this state."""
@@ -144,6 +144,10 @@ def _fingerprint(tensor: torch.Tensor) -> bytes:
     if type(tensor) is not torch.Tensor or tensor.requires_grad or not tensor.is_cpu:
         return b""
     if tensor.layout != torch.strided or not tensor.is_contiguous():
+        return b""
+    # Only memory that is shared with NumPy is written without a new version, and
+    # sharing it takes the storage's right to be resized.
+    if tensor.untyped_storage().resizable():
         return b""
     if tensor.dtype not in _NUMPY:
         tensor = tensor.view(_BITS[tensor.element_size()])

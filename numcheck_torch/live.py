@@ -34,6 +34,9 @@ class Live:
         model: names parameters and scopes.
         meta: written into every trace.
         parts: what of the model runs compiled.
+
+    Attributes:
+        is_on: whether a step is being recorded now.
     """
 
     def __init__(
@@ -50,13 +53,13 @@ class Live:
         self._parts = parts
         self._observer: Observer | None = None
         self._recorder: Recorder | None = None
-        self._is_on = False
+        self.is_on = False
         self._phase: contextlib.AbstractContextManager[None] | None = None
 
     def begin(self, step: int) -> None:
         """Start recording a step, unless it is being recorded."""
         model = self._subject()
-        if self._is_on or not self._is_wanted or model is None:
+        if self.is_on or not self._is_wanted or model is None:
             return
         builder = TraceBuilder(step)
         if self._recorder is None or self._observer is not self._parts.observer:
@@ -74,7 +77,7 @@ class Live:
 
     def called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Name what the module is about to be called with."""
-        if self._recorder is not None and self._is_on and not self._anchors:
+        if self._recorder is not None and self.is_on and not self._anchors:
             for name, tensor in named_inputs(args, kwargs):
                 self._recorder.expect(tensor, f"input:{name}", "input")
 
@@ -85,7 +88,7 @@ class Live:
         program: Program,
     ) -> None:
         """Keep losses and gradients; what follows belongs to the optimizer."""
-        if self._recorder is None or not self._is_on or self._phase is not None:
+        if self._recorder is None or not self.is_on or self._phase is not None:
             return
         if self._recorder.anchors is not None:
             for loss in losses:
@@ -101,7 +104,7 @@ class Live:
 
     def finish(self) -> Trace | None:
         """Stop recording and return the step's trace."""
-        if self._recorder is None or not self._is_on:
+        if self._recorder is None or not self.is_on:
             return None
         recorder = self._recorder
         if self._phase is not None:
@@ -133,7 +136,7 @@ class Live:
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
         """Run a block that is not the program's own."""
-        was_on = self._is_on
+        was_on = self.is_on
         if was_on:
             self._suspend()
         try:
@@ -146,10 +149,10 @@ class Live:
         if self._recorder is not None:
             self._recorder.follow()
             modes.insert(self._recorder.mode)
-            self._is_on = True
+            self.is_on = True
 
     def _suspend(self) -> None:
         if self._recorder is not None:
             modes.remove(self._recorder.mode)
             self._recorder.unfollow()
-            self._is_on = False
+            self.is_on = False

@@ -20,6 +20,9 @@ _NOTHING = contextlib.nullcontext()
 
 def insert(mode: Any) -> None:
     """Put a dispatch mode under all modes of this thread, unless it is there."""
+    if not torch._C._len_torch_dispatch_stack():
+        torch._C._push_on_torch_dispatch_stack(mode)
+        return
     modes = _stack()
     if not any(there is mode for there in modes):
         # What stands in for a device lies below everything that watches it.
@@ -31,6 +34,10 @@ def insert(mode: Any) -> None:
 def remove(mode: Any) -> None:
     """Take a dispatch mode out from under the modes of this thread."""
     modes = _stack()
+    if len(modes) == 1:
+        if modes[0] is mode:
+            torch._C._pop_torch_dispatch_stack(None)
+        return
     if any(there is mode for there in modes):
         _replace(modes, [there for there in modes if there is not mode])
 

@@ -134,6 +134,8 @@ class Fleet:
     @property
     def is_done(self) -> bool:
         """Whether all of them stepped since the last `clear`."""
+        if len(self._stepped) == len(self._known):
+            return True
         return all(id(optimizer) in self._stepped for optimizer in self.known)
 
     def clear(self) -> None:

@@ -99,7 +99,10 @@ def look(
         5.0
     """
     with torch.no_grad():
-        values = [local(g) for _, g in gradients]
+        values = [
+            g if type(g) is torch.Tensor and g.layout is torch.strided else local(g)
+            for _, g in gradients
+        ]
         norms = _norms(values) if total is None else [_scalar(total)]
         amounts = [_scalar(loss) for loss in losses]
         extra = [_scalar(t) for t in (found_inf, scale) if t is not None]

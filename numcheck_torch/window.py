@@ -92,7 +92,9 @@ class Window:
         """Keep what the call about to be made needs to be made again."""
         watch = self._buffers.setdefault(id(model), BufferWatch())
         before = watch.before(model)
-        args, kwargs = map_tensors((args, dict(kwargs)), self.program.reference)
+        kwargs = dict(kwargs)
+        if not self.is_empty:
+            args, kwargs = map_tensors((args, kwargs), self.program.reference)
         self._call = Forward.of(model, args, kwargs, before, place)
 
     def leave(self, out: object) -> bool:
@@ -103,12 +105,12 @@ class Window:
         if self._depth > 0 or self._call is None:
             return False
         call, self._call = self._call, None
-        returned = list(tensors(out))
+        returned = [out] if isinstance(out, torch.Tensor) else list(tensors(out))
         if not any(t.requires_grad for t in returned):
             return False
         watch = self._buffers[id(call.module)]
         call.buffers = watch.after(call.module, call.buffers)
-        call.outputs = tuple(self.program.made(t) for t in returned)
+        call.outputs = tuple([self.program.made(t) for t in returned])
         self.program.called(call)
         self.is_fresh = True
         self._resume()

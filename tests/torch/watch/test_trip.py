@@ -191,6 +191,14 @@ def test_evaluation_with_gradients_keeps_no_batches() -> None:
     assert len(monitor.program.forwards) <= 2
 
 
+def test_an_argument_keeps_its_right_to_be_resized() -> None:
+    model, optimizer, _ = watched(audit_first=False)
+    x = inputs()
+    square(model(x)).backward()
+    optimizer.step()
+    assert x.untyped_storage().resizable()
+
+
 def test_batch_written_over_after_the_call_is_not_replayed() -> None:
     model, optimizer, monitor = watched(on_error="record")
     memory = inputs(bad=True).numpy()
