@@ -66,7 +66,7 @@ _MOVING: Final = """
     pvary pcast scan all_gather all_gather_invariant all_to_all ppermute pmax pmin
     tile get swap layout_constraint scatter_max scatter_min select_and_gather_add
     copy_to_host_async to_edtype conj take while cond ref_get ref_swap freeze
-    new_ref
+    new_ref check_numerics check_numerics_tangent
 """
 _MOVES: Final = frozenset(_MOVING.split())
 

@@ -7,7 +7,7 @@ import dataclasses
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from numcheck.diagnose import diagnose, investigate
+from numcheck.diagnose import diagnose, investigate, tightest
 from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.incident import Incident
 from numcheck.diagnose.laboratory import CannotRunError
@@ -47,6 +47,7 @@ class Inquiry:
         self._monitor = weakref.proxy(monitor)  # or the two would keep each other
         self._loss = loss
         self._initial: Mapping[int, Any] = {}
+        self._is_beside = False
         self._last: tuple[Finding, ...] = ()
         self.benign: set[Key] = set()
         self.roles: Roles | None = None
@@ -61,10 +62,12 @@ class Inquiry:
             return
         incident = self._incident(call, trace, laboratory.roles)
         incident = dataclasses.replace(incident, departures=departures)
+        self._is_beside = True
         self._monitor.keep(incident)
+        self._monitor.observe(**tightest(trace.at(call.step, call.rank)))
         findings = diagnose(incident)
         if any(f.severity == "error" for f in findings):
-            findings = _confirmed(findings, incident, laboratory, result)
+            findings = _confirmed(findings, incident, laboratory)
         self._monitor.deliver(findings)
 
     def trip(
@@ -144,6 +147,8 @@ class Inquiry:
             seen=observed.seen(result, held),
             harmed=frozenset(k for k in broken if observed.was_finite(call, roles, k)),
             initial=self._initial,
+            results=dict(result.items()),
+            beside=self._is_beside,
         )
 
     def _keep_initial(self, call: Call, roles: Roles) -> None:
@@ -200,14 +205,13 @@ def _confirmed(
     findings: tuple[Finding, ...],
     incident: Incident,
     laboratory: JaxLaboratory,
-    result: Result,
 ) -> tuple[Finding, ...]:
     """Return findings of an audit, those that the program as compiled shows.
 
     A compiler may simplify what op by op overflows. Such a fault is latent: it is kept
     as a note, since nothing that the user got is harmed.
     """
-    real = laboratory.departures(dict(result.items()))
+    real = laboratory.departures()
     departures = {**(incident.departures or {}), **real}
     seen = diagnose(dataclasses.replace(incident, departures=departures))
     shown = {(f.id, f.site.index) for f in seen}

@@ -49,6 +49,9 @@ class JaxLaboratory:
         seen: what the user really got, by place.
         harmed: the values that broke; empty when none did.
         initial: state leaves of the first watched step, by position.
+        results: the values that the user really got, by place.
+        beside: whether a replay runs beside float32 as well: where an audit did,
+            that is compiled already.
     """
 
     call: Call
@@ -57,6 +60,8 @@ class JaxLaboratory:
     seen: Mapping[Key, Summary]
     harmed: frozenset[Key] = frozenset()
     initial: Mapping[int, Any] = dataclasses.field(default_factory=dict)
+    results: Mapping[Key, Any] = dataclasses.field(default_factory=dict)
+    beside: bool = False
     last: Replay | None = None
 
     @property
@@ -70,7 +75,10 @@ class JaxLaboratory:
     def replay(self) -> Trace:
         """Run the step unchanged with every operator recorded."""
         with self._running():
-            self.last = replay(self.call, self.program, self.roles, seen=self.seen)
+            shadow: Literal["float32"] | None = "float32" if self.beside else None
+            self.last = replay(
+                self.call, self.program, self.roles, shadow=shadow, seen=self.seen
+            )
         return self.last.trace
 
     def replay_compiled(self) -> Trace:
@@ -87,11 +95,8 @@ class JaxLaboratory:
             )
         return self.last.trace, self.last.departures
 
-    def departures(self, results: Mapping[Key, Any]) -> dict[int, float]:
+    def departures(self) -> dict[int, float]:
         """Return how far what the user really got departs from the float32 lift.
-
-        Args:
-            results: the values the user got.
 
         Returns:
             By the index that the value's site has in the last trace.
@@ -101,9 +106,9 @@ class JaxLaboratory:
             lifted = lift(self.program.closed, "float32")(*args)
             places = self.last.places if self.last is not None else {}
             return {
-                places[key]: departure(results[key], shadow)
+                places[key]: departure(self.results[key], shadow)
                 for key, shadow in zip(self.program.outputs, lifted, strict=True)
-                if key in places and key in results
+                if key in places and key in self.results
             }
 
     def in_format(self, name: Literal["same", "float32", "float64"]) -> Outcome:
@@ -116,14 +121,42 @@ class JaxLaboratory:
         with self._running(), wide:
             args = arguments(self.program, self.call.leaves)
             outs = lift(self.program.closed, name)(*args)
+            if name == "same" and self.last is not None:
+                self._require_same(outs, args)
+                view = self.last.trace.at(self.call.step, self.call.rank)
+                found = ((site.op, view.summary(site)) for site in view.kept())
+                return Outcome({op: held for op, held in found if held is not None})
             return self._outcome(self.program, outs)
+
+    def _require_same(self, outs: Sequence[Any], args: Sequence[Any]) -> None:
+        """Check that a lift of each dtype to itself gives what the program gave.
+
+        The replay is no measure: the compiler rounds otherwise than op by op.
+
+        Raises:
+            CannotRunError: it does not.
+        """
+        got = [self.results.get(key) for key in self.program.outputs]
+        if _are_equal(got, outs):
+            return
+        closed = self.program.closed
+        if not closed.effects:
+            copies = [jnp.array(x) for x in args]  # the program may consume them
+            got = jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *copies)
+            if _are_equal(got, outs):
+                return
+        raise CannotRunError(
+            "lifted to its own formats the step does not repeat itself"
+        )
 
     def rows(self) -> int | None:
         """Return the number of samples: the leading axis most inputs share."""
         return _rows(self._batch())
 
     def on_rows(self, rows: Sequence[int]) -> Outcome:
-        """Run the step on the given samples only.
+        """Run the step on the given samples only, repeated to fill the batch.
+
+        With the shape of the batch nothing has to be compiled again.
 
         Raises:
             CannotRunError: there is no batch axis, or the function does not accept
@@ -133,7 +166,7 @@ class JaxLaboratory:
         count = _rows(batch)
         if count is None:
             raise CannotRunError("the inputs share no batch axis")
-        chosen = np.asarray(rows)
+        chosen = np.resize(np.asarray(rows), count)
         leaves = list(self.call.leaves)
         for i, leaf in batch.items():
             if leaf.shape[0] == count:
@@ -183,9 +216,19 @@ class JaxLaboratory:
 
     def _again(self, leaves: Sequence[Any]) -> Outcome:
         with self._running():
-            program = trace(self.call, leaves)
+            program = self.program
+            if program.one_branch or not self._fits(leaves):
+                program = trace(self.call, leaves)
             outs = lift(program.closed, "same")(*arguments(program, leaves))
             return self._outcome(program, outs)
+
+    def _fits(self, leaves: Sequence[Any]) -> bool:
+        """Whether the step's own program takes other leaves in place of its own."""
+        return all(
+            np.shape(new) == np.shape(old)
+            and getattr(new, "dtype", None) == getattr(old, "dtype", None)
+            for new, old in zip(leaves, self.call.leaves, strict=True)
+        )
 
     @contextlib.contextmanager
     def _running(self) -> Iterator[None]:
@@ -220,6 +263,20 @@ class JaxLaboratory:
             name = kept_name(self.call, self.program, self.roles, key)
             kept[name] = summarize(jnp.asarray(value))
         return Outcome(kept)
+
+
+def _are_equal(got: Sequence[Any], outs: Sequence[Any]) -> bool:
+    """Whether two runs gave the same, bit for bit but for the kind of NaN."""
+    return all(_is_equal(a, b) for a, b in zip(got, outs, strict=True))
+
+
+def _is_equal(a: Any, b: Any) -> bool:
+    if jnp.issubdtype(jax.typeof(b).dtype, jax.dtypes.extended):
+        return True
+    if a is None or (isinstance(a, jax.Array) and a.is_deleted()):
+        return False
+    numbers = jnp.issubdtype(jax.typeof(b).dtype, jnp.inexact)
+    return np.array_equal(np.asarray(a), np.asarray(b), equal_nan=numbers)
 
 
 def _rows(batch: Mapping[int, Any]) -> int | None:

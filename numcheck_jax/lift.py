@@ -7,22 +7,27 @@ the dtypes it is given and do something else.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+import itertools
+import weakref
+from typing import TYPE_CHECKING, Any, Final, Self
 
+import jax
 import numpy as np
 
 from numcheck_jax.interpreter.cell import Cell, Frame
 from numcheck_jax.interpreter.lifting import Lifting, dtype_of
 from numcheck_jax.interpreter.loop import interpret_closed
+from numcheck_jax.interpreter.rules.staged_calls import inline_sharded
 from numcheck_jax.interpreter.staged import StagedTape
 from numcheck_jax.interpreter.table import REPLAYED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
+    from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
     from numcheck_jax.interpreter.lifting import Target
+    from numcheck_jax.interpreter.tape import Rule
 
 __all__ = ["LiftedTape", "evaluate", "lift"]
 
@@ -49,12 +54,15 @@ def lift(closed: ClosedJaxpr, to: Target) -> Callable[..., list[Any]]:
 
 
 class LiftedTape(StagedTape):
-    """Computes every value in its lifted dtype and measures nothing."""
+    """Computes every value in its lifted dtype and measures nothing.
+
+    What the program compiles is compiled here too, each jit once for every dtype.
+    """
 
     def __init__(self, target: Lifting) -> None:
         """Evaluate with the dtypes of `target`."""
         super().__init__(
-            REPLAYED, policy=lambda _eqn: False, measure="lean", elements=False
+            _RULES, policy=lambda _eqn: False, measure="lean", elements=False
         )
         self.target = target
         self.default = self._bind
@@ -85,6 +93,32 @@ class LiftedTape(StagedTape):
     ) -> list[Cell]:
         values = self.target.bind(eqn, [c.value for c in operands])
         return [Cell(v) for v in values]
+
+
+def _jitted(
+    tape: LiftedTape, eqn: JaxprEqn, operands: Sequence[Cell], frame: Frame
+) -> list[Cell]:
+    """Run the body of a jit lifted and compiled."""
+    del frame
+    closed = eqn.params["jaxpr"]
+    known = _COMPILED.setdefault(closed.jaxpr, {})
+    to = tape.target.to
+    if to not in known:
+        shardings = (eqn.params.get(k, ()) for k in ("in_shardings", "out_shardings"))
+        if closed.effects or any(map(_is_placed, itertools.chain(*shardings))):
+            return inline_sharded(tape, eqn, operands, Frame())
+        known[to] = jax.jit(lift(closed, to))
+    return [Cell(v) for v in known[to](*(c.value for c in operands))]
+
+
+def _is_placed(sharding: Any) -> bool:
+    return isinstance(sharding, jax.sharding.Sharding)
+
+
+_RULES: Final[dict[str, Rule]] = {**REPLAYED, "jit": _jitted, "pjit": _jitted}
+_COMPILED: Final[weakref.WeakKeyDictionary[Jaxpr, dict[Target, Callable[..., Any]]]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def evaluate(lifting: Lifting, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:

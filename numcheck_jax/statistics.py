@@ -101,7 +101,7 @@ def summarize(array: jax.Array, measure: Measure = "full") -> Summary:
         1
     """
     if _is_on_host(array):
-        values = np.asarray(array)
+        values = np.asarray(array, array.dtype)
         if values.dtype.kind == "c":
             values = np.stack([values.real, values.imag])
         return _host_summarize(values)
@@ -111,7 +111,7 @@ def summarize(array: jax.Array, measure: Measure = "full") -> Summary:
 
 def _is_on_host(array: Any) -> bool:
     """Whether numpy sees the array's memory without a copy or a transfer."""
-    if isinstance(array, np.ndarray | np.generic):
+    if not isinstance(array, jax.Array):  # NumPy's, or a constant of the program
         return True
     devices = array.devices()
     return len(devices) == 1 and next(iter(devices)).platform == "cpu"

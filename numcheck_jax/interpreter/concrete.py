@@ -4,18 +4,24 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from numcheck_jax.interpreter.stretches import stretches
 from numcheck_jax.interpreter.tape import Tape
 from numcheck_jax.statistics import summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from jax.extend.core import Jaxpr, JaxprEqn
+
+    from numcheck_jax.interpreter.cell import Cell
     from numcheck_jax.interpreter.graph import Node
     from numcheck_jax.interpreter.lifting import Lifting
+    from numcheck_jax.interpreter.stretches import Made
     from numcheck_jax.interpreter.tape import Rule
 
 __all__ = ["ConcreteTape", "NonFiniteFoundError", "departure"]
@@ -44,6 +50,23 @@ class ConcreteTape(Tape):
         """
         super().__init__(rules, lifting)
         self.early_stop = early_stop
+        self.jits = 0
+        self._made: deque[Made] = deque()
+
+    def foresee(self, jaxpr: Jaxpr, place: int, read: Callable[[Any], Cell]) -> None:
+        """Run a stretch of a jitted program ahead, where one begins."""
+        if self._made or not self.jits:
+            return
+        stretch = stretches(jaxpr, self.rules).get(place)
+        if stretch is not None:
+            target = None if self.lifting is None else self.lifting.to
+            self._made.extend(stretch([read(v) for v in stretch.inputs], target))
+
+    def values_of(
+        self, eqn: JaxprEqn, operands: Sequence[Cell]
+    ) -> tuple[list[Any], list[Any] | None]:
+        """Return what was computed ahead, or compute it."""
+        return self._made.popleft() if self._made else super().values_of(eqn, operands)
 
     def measure(self, index: int, value: Any, shadow: Any) -> None:
         """Measure a value and its departure from the shadow."""

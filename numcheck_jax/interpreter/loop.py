@@ -39,8 +39,9 @@ def interpret(
     def read(atom: Var | Literal) -> Cell:
         return tape.literal(atom) if isinstance(atom, Literal) else env[atom]
 
-    for step in plan(jaxpr):
+    for place, step in enumerate(plan(jaxpr)):
         eqn = step.eqn
+        tape.foresee(jaxpr, place, read)
         operands = [read(atom) for atom in eqn.invars]
         inner = dataclasses.replace(
             frame,

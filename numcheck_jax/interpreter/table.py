@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from numcheck_jax.interpreter.rules.branches import taken_branch
-from numcheck_jax.interpreter.rules.calls import inline
+from numcheck_jax.interpreter.rules.calls import inline, inline_jitted
 from numcheck_jax.interpreter.rules.effects import silenced
 from numcheck_jax.interpreter.rules.loops import scan, while_loop
 from numcheck_jax.interpreter.rules.refs import read, write
@@ -36,7 +36,8 @@ _EFFECTS: Final = ("debug_callback", "debug_print", "io_callback")
 CONCRETE: Final[dict[str, Rule]] = {
     **_REFS,
     **dict.fromkeys(_EFFECTS, silenced),
-    **dict.fromkeys((*_CALLS, *_JITS, *_REMATS), inline),
+    **dict.fromkeys((*_CALLS, *_REMATS), inline),
+    **dict.fromkeys(_JITS, inline_jitted),
     "cond": taken_branch,
     "scan": scan,
     "shard_map": shard_map,

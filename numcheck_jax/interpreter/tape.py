@@ -14,7 +14,7 @@ from numcheck_jax.families import effect_of
 from numcheck_jax.interpreter.cell import Cell
 from numcheck_jax.interpreter.graph import Graph, Node
 from numcheck_jax.interpreter.lifting import dtype_of
-from numcheck_jax.interpreter.rules.leaf import leaf
+from numcheck_jax.interpreter.rules.leaf import leaf, rebind
 from numcheck_jax.interpreter.sites import derived_site, equation_site, format_of
 from numcheck_jax.statistics import summarize
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
+    from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
     from numcheck.record.site import Family
     from numcheck_jax.interpreter.cell import Frame
@@ -57,6 +57,18 @@ class Tape:
         """Return the settings under which the equation was traced."""
         manager: AbstractContextManager[Any] = eqn.ctx.manager
         return manager
+
+    def foresee(self, jaxpr: Jaxpr, place: int, read: Callable[[Any], Cell]) -> None:
+        """Prepare for the equations of a jaxpr from a place on; nothing by default."""
+
+    def values_of(
+        self, eqn: JaxprEqn, operands: Sequence[Cell]
+    ) -> tuple[list[Any], list[Any] | None]:
+        """Return an equation's outputs, and their shadows where anything differs."""
+        values = rebind(eqn, [c.value for c in operands])
+        if self.lifting is None:
+            return values, None
+        return values, self.lifting.beside(eqn, operands, values)
 
     def measure(self, index: int, value: Any, shadow: Any) -> None:
         """Measure the value of a node that has a site."""

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from jax.extend.core import JaxprEqn
 
     from numcheck_jax.interpreter.cell import Cell, Frame
+    from numcheck_jax.interpreter.concrete import ConcreteTape
     from numcheck_jax.interpreter.tape import Tape
 
-__all__ = ["inline"]
+__all__ = ["inline", "inline_jitted"]
 
 
 def inline(
@@ -28,3 +29,14 @@ def inline(
     """Run the body with the equation's own operands."""
     body = bodies(eqn, "jaxpr", "call_jaxpr", "fun_jaxpr")
     return interpret_closed(tape, body, operands, frame)
+
+
+def inline_jitted(
+    tape: ConcreteTape, eqn: JaxprEqn, operands: Sequence[Cell], frame: Frame
+) -> list[Cell]:
+    """Run the body of a jit, whose stretches are compiled as the program's were."""
+    tape.jits += 1
+    try:
+        return inline(tape, eqn, operands, frame)
+    finally:
+        tape.jits -= 1

@@ -20,10 +20,7 @@ def leaf(
     tape: Tape, eqn: JaxprEqn, operands: Sequence[Cell], frame: Frame
 ) -> list[Cell]:
     """Compute an equation as the program does, and beside it as the shadow does."""
-    values = rebind(eqn, [c.value for c in operands])
-    shadows = None
-    if tape.lifting is not None:
-        shadows = tape.lifting.beside(eqn, operands, values)
+    values, shadows = tape.values_of(eqn, operands)
     return tape.note(eqn, operands, values, frame, shadows=shadows)
 
 
