@@ -40,7 +40,19 @@ def find_optimizers(parameters: Collection[int]) -> list[torch.optim.Optimizer]:
     """
     # By type, not isinstance: proxies of other libraries run code when asked.
     found = [o for o in gc.get_objects() if issubclass(type(o), torch.optim.Optimizer)]
-    return [o for o in found if hasattr(o, "param_groups") and trains(o, parameters)]
+    real = [o for o in found if innermost(o) is o and hasattr(o, "param_groups")]
+    return [o for o in real if trains(o, parameters)]
+
+
+def innermost(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """Return the optimizer inside wrappers, such as Accelerate's and Lightning's.
+
+    They pose as optimizers with the same groups, and step the one they hold.
+    """
+    for held in vars(optimizer).values():
+        if issubclass(type(held), torch.optim.Optimizer):
+            return innermost(held)
+    return optimizer
 
 
 def settings_of(optimizer: torch.optim.Optimizer) -> dict[str, Setting]:
@@ -94,7 +106,7 @@ class Fleet:
 
     def __init__(self, given: tuple[torch.optim.Optimizer, ...] = ()) -> None:
         self._is_given = bool(given)
-        self._known = [weakref.ref(optimizer) for optimizer in given]
+        self._known = [weakref.ref(innermost(optimizer)) for optimizer in given]
         self._stepped: set[int] = set()
 
     @property

@@ -27,14 +27,7 @@ def prepare(accelerator: Accelerator, model: M, *others: Any, **options: Any) ->
         **options: of `numcheck_torch.instrument`.
     """
     prepared = accelerator.prepare(model, *others)
-    optimizers = [
-        inner
-        for other in others
-        if isinstance(other, torch.optim.Optimizer)
-        and isinstance(
-            inner := getattr(other, "optimizer", other), torch.optim.Optimizer
-        )
-    ]
+    optimizers = [o for o in others if isinstance(o, torch.optim.Optimizer)]
     watched = prepared[0] if isinstance(prepared, tuple) else prepared
     instrument(watched, optimizers or None, accelerator.scaler, **options)
     return prepared
