@@ -10,6 +10,7 @@ from numcheck.diagnose.device import is_flagged
 from numcheck.diagnose.incident import Incident
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_torch.distributed import of_rank
+from numcheck_torch.reopened import reopened
 from numcheck_torch.sentinel import FLAG
 from numcheck_torch.settings import settings_of_run
 
@@ -55,7 +56,7 @@ def inquire(
     wanted = monitor.options.experiments and reproduced is True
     found = investigate(incident, laboratory, experiments=wanted)
     monitor.keep(found.incident)
-    monitor.deliver(found.findings)
+    monitor.deliver([reopened(f, laboratory) for f in found.findings])
 
 
 def _replayed(
