@@ -159,9 +159,9 @@ class TorchMonitor(Bench):
             self._check(found_inf=getattr(optimizer, "found_inf", None))
         if self._is_bad and self.options.on_error == "skip":
             self._withheld = Withheld(optimizer)
-        self._live.before_update(
-            self._window.losses, self._parameters.gradients(self.step), self.program
-        )
+        if self._live.is_on:
+            gradients = self._parameters.gradients(self.step)
+            self._live.before_update(self._window.losses, gradients, self.program)
         return with_closure(args, kwargs, self._evaluated)
 
     @guarded("the look at a closure's gradients")
