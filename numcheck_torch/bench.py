@@ -26,6 +26,7 @@ from numcheck_torch.npu import overflow_flag, untrusted_reductions
 from numcheck_torch.observed import observed
 from numcheck_torch.optimizers import Fleet
 from numcheck_torch.parameters import Parameters
+from numcheck_torch.saving import Saving
 from numcheck_torch.scaler import ScaleWatch
 from numcheck_torch.unwrap import Subject
 from numcheck_torch.window import Window
@@ -89,6 +90,8 @@ class Bench(Monitor):
         self._checks: collections.deque[Checked] = collections.deque(maxlen=MOST_CHECKS)
         self._bad_checks: tuple[tuple[Site, Summary], ...] = ()
 
+        self._saving: Saving | None = None
+
     hooks: Hooks
 
     @property
@@ -120,6 +123,14 @@ class Bench(Monitor):
                 yield
         finally:
             self._sleepers -= 1
+
+    def save(self, pattern: str) -> None:
+        """Keep the tensors a pattern names, at every step or at every `every`-th.
+
+        Raises:
+            ArgumentError: the run has no folder.
+        """
+        self._saving = Saving(pattern, self.options.every or 1, self._run)
 
     def take(self, checked: Checked) -> None:
         """Keep what somebody checks by hand until the step is looked at."""

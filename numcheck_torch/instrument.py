@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 
-from numcheck.errors import ArgumentTypeError
+from numcheck.errors import ArgumentError, ArgumentTypeError
 from numcheck.monitor import Options
 from numcheck_torch import plain
 from numcheck_torch.monitor import TorchMonitor
@@ -36,6 +36,7 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
     on_error: OnError = "raise",
     run: str | os.PathLike[str] | None = None,
     experiments: bool = True,
+    save: str | None = None,
 ) -> M:
     """Return the same module, watched; its monitor is ``model.numcheck``.
 
@@ -53,6 +54,9 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
         on_error: ``raise``, ``warn``, ``record`` or ``skip``.
         run: folder that keeps the trace.
         experiments: run the experiments that tell the cause of a failure.
+        save: which tensors to keep in the run folder, as a pattern over ``loss``,
+            ``gradient:NAME`` and ``parameter:NAME``; at every step, or at every
+            `every`-th.
 
     Raises:
         ArgumentTypeError: an argument is not what it should be.
@@ -79,6 +83,12 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
     if isinstance(earlier, TorchMonitor):
         earlier.close()
     monitor = TorchMonitor(model, options, optimizers, scaler)
+    if save is not None:
+        try:
+            monitor.save(save)
+        except ArgumentError:
+            monitor.close()
+            raise
     plain.attach(model, monitor)
     if isinstance(loss_fn, torch.nn.Module):
         monitor.watch(loss_fn)

@@ -157,6 +157,9 @@ class TorchMonitor(Bench):
             self._advance()
         if self._window.is_fresh:
             self._check(found_inf=getattr(optimizer, "found_inf", None))
+        if self._saving is not None:
+            named = self._parameters.named(self.step)
+            self._saving.keep(self.step, self._window.losses, named)
         if self._is_bad and self.options.on_error == "skip":
             self._withheld = Withheld(optimizer)
         if self._live.is_on:
