@@ -45,7 +45,8 @@ class Block(nn.Module):
         x = x + nn.SelfAttention(HEADS, dtype=half, name="attention")(seen, mask)
         wide = nn.Dense(4 * WIDTH, dtype=half, name="up")(nn.LayerNorm(dtype=half)(x))
         down = nn.Dense(WIDTH, dtype=half, name="down")
-        return x + down(jnp.square(nn.relu(wide)))  # type: ignore[no-any-return]
+        out: jax.Array = x + down(jnp.square(nn.relu(wide)))
+        return out
 
 
 class LanguageModel(nn.Module):
@@ -60,7 +61,8 @@ class LanguageModel(nn.Module):
         x = x + positions.astype(jnp.float16)
         for i in range(2):
             x = Block(name=f"blocks_{i}")(x)
-        return nn.Dense(VOCABULARY, name="head")(nn.LayerNorm()(x))  # type: ignore[no-any-return]
+        logits: jax.Array = nn.Dense(VOCABULARY, name="head")(nn.LayerNorm()(x))
+        return logits
 
 
 @jax.jit
@@ -70,7 +72,8 @@ def train_step(state: TrainState, text: jax.Array) -> tuple[TrainState, jax.Arra
     def loss_of(params: Any) -> jax.Array:
         logits = state.apply_fn(params, text[:, :-1]).astype(jnp.float32)
         losses = optax.softmax_cross_entropy_with_integer_labels(logits, text[:, 1:])
-        return losses.mean()
+        loss: jax.Array = losses.mean()
+        return loss
 
     loss, grads = jax.value_and_grad(loss_of)(state.params)
     return state.apply_gradients(grads=grads), loss

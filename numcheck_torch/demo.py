@@ -49,7 +49,9 @@ class Block(nn.Module):
         q, k, v = self.qkv(self.norm_attention(x)).view(heads).permute(2, 0, 3, 1, 4)
         seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.project(seen.transpose(1, 2).reshape(batch, length, WIDTH))
-        return x + self.down(functional.relu(self.up(self.norm_mlp(x))).square())
+        wide = functional.relu(self.up(self.norm_mlp(x))).square()
+        out: torch.Tensor = x + self.down(wide)
+        return out
 
 
 class LanguageModel(nn.Module):
@@ -81,7 +83,7 @@ def demonstrate(run: str | os.PathLike[str] | None = None) -> Monitor:
     plain = LanguageModel()
     optimizer = torch.optim.AdamW(plain.parameters(), lr=0.1)
     model = instrument(plain, optimizer, run=run)
-    monitor: Monitor = model.numcheck
+    monitor: Monitor = model.numcheck  # type: ignore[assignment]
     try:
         with monitor:
             for _ in range(STEPS):
@@ -97,5 +99,5 @@ def _train_step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         logits = model(text[:, :-1])
         loss = functional.cross_entropy(logits.flatten(0, 1), text[:, 1:].flatten())
     optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     optimizer.step()
