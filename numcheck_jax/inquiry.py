@@ -11,6 +11,7 @@ from numcheck.diagnose import diagnose, investigate, tightest
 from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.incident import Incident
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck.record.trace import Event
 from numcheck_jax import observed
 from numcheck_jax.checked import from_checks
 from numcheck_jax.laboratory import JaxLaboratory
@@ -60,11 +61,12 @@ class Inquiry:
         except CannotRunError as why:
             self._monitor.observe(note=f"step {call.step} was not audited: {why}")
             return
+        self._is_beside = True
+        tight = tightest(trace.at(call.step, call.rank))
+        self._monitor.events.extend(Event(k, call.step, v) for k, v in tight.items())
         incident = self._incident(call, trace, laboratory.roles)
         incident = dataclasses.replace(incident, departures=departures)
-        self._is_beside = True
         self._monitor.keep(incident)
-        self._monitor.observe(**tightest(trace.at(call.step, call.rank)))
         findings = diagnose(incident)
         if any(f.severity == "error" for f in findings):
             findings = _confirmed(findings, incident, laboratory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numcheck.diagnose import diagnose, investigate
+from numcheck.diagnose import diagnose, investigate, tightest
 from numcheck.diagnose.device import is_flagged
 from numcheck.diagnose.incident import Incident
 from numcheck.diagnose.laboratory import CannotRunError
@@ -137,12 +137,13 @@ def audit(monitor: TorchMonitor, laboratory: TorchLaboratory) -> None:
     except CannotRunError as error:
         monitor.observe(note=f"step not audited: {error}")
         return
-    hides = monitor.parts.is_any and _failed(trace, monitor.step)
+    hides = monitor.parts.is_any and _failed(trace, monitor.step, updated=False)
     if hides:
         monitor.observe(
             note="operator by operator the step gives NaN or Inf that the compiled "
             "program does not give"
         )
+    monitor.observe(**tightest(trace.at(monitor.step)))
     incident = Incident(
         of_rank(trace, monitor.rank),
         monitor.step,
@@ -156,9 +157,14 @@ def audit(monitor: TorchMonitor, laboratory: TorchLaboratory) -> None:
     monitor.deliver(diagnose(incident))
 
 
-def _failed(trace: Trace, step: int) -> bool:
+def _failed(trace: Trace, step: int, *, updated: bool = True) -> bool:
+    """Whether a kept value is bad; `updated` says whether the update's count too.
+
+    The update is the optimizer's, which runs as it is beside a compiled module.
+    """
     view = trace.at(step)
-    summaries = [view.summary(site) for site in view.kept()]
+    judged = [s for s in view.kept() if updated or s.role not in ("parameter", "state")]
+    summaries = [view.summary(site) for site in judged]
     if any(is_flagged(site) for site in trace.sites):
         return True
     return any(s is not None and s.is_finite is False for s in summaries)
