@@ -250,6 +250,7 @@ class TorchMonitor(Bench):
     def _failed(self, reading: Reading, *, unscaled: bool = False) -> None:
         """Find out why the present step is bad, and do what the user asked for."""
         self._window.is_fresh = False
+        BOUNDARY.shut(self)
         if self.options.on_error == "skip":
             self.observe(skipped=1.0)
         if self.options.on_error == "raise":

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def _nobody_listens_afterwards() -> Iterator[None]:
+def _nobody_listens_afterwards(_only_monitors_of_this_test: None) -> Iterator[None]:
     yield
     assert BOUNDARY.mailbox is None
     assert BOUNDARY.collect() == ()
@@ -161,6 +161,15 @@ def test_between_steps_a_check_raises_at_once() -> None:
         step(model, optimizer, inputs())
         with pytest.raises(NonFiniteError, match="alone"):
             check_numerics(torch.tensor([float("nan")]), "alone")
+
+
+def test_after_a_failed_step_a_check_raises_at_once() -> None:
+    model, optimizer, monitor = watched(Masks())
+    with pytest.raises(NonFiniteError):
+        step(model, optimizer, inputs(bad=True))
+    with pytest.raises(NonFiniteError, match="alone"):
+        check_numerics(torch.tensor([float("nan")]), "alone")
+    monitor.close()
 
 
 def test_a_check_of_a_step_that_never_ends_is_told_at_close() -> None:
