@@ -25,7 +25,11 @@ BOTH_EXTRAS = ".[torch,jax,flax]"
 
 # What each test session installs, and where its tests and its doctests are.
 EXTRAS = {"core": ".", "torch": ".[torch]", "jax": ".[jax]"}
-GROUPS = {"core": "test", "torch": "test-torch", "jax": "test-jax"}
+GROUPS = {
+    "core": ("test",),
+    "torch": ("test-torch", "test-integrations"),
+    "jax": ("test-jax",),
+}
 TESTS = {
     "core": ("numcheck", "tests/core", "tests/workshop"),
     "torch": ("numcheck_torch", "tests/torch"),
@@ -74,7 +78,7 @@ def types(session: nox.Session) -> None:
 @nox.parametrize("part", ["core", "torch", "jax"], ids=["core", "torch", "jax"])
 def tests(session: nox.Session, part: str) -> None:
     """Runs one package's tests and doctests, with no other framework installed."""
-    session.install(*PINNED, "--editable", EXTRAS[part], *group(GROUPS[part]))
+    session.install(*PINNED, "--editable", EXTRAS[part], *group(*GROUPS[part]))
     where = session.posargs or ("--doctest-modules", *TESTS[part])
     session.run("python", "-m", "pytest", *where)
 

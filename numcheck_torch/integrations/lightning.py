@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["NumcheckCallback"]
 
 
-class NumcheckCallback(Callback):  # type: ignore[misc, unused-ignore]
+class NumcheckCallback(Callback):  # type: ignore[misc]
     """Watches the training steps of a ``LightningModule``.
 
     Use it as ``Trainer(..., callbacks=[NumcheckCallback(run="folder")])``.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["NumcheckCallback"]
 
 
-class NumcheckCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
+class NumcheckCallback(TrainerCallback):  # type: ignore[misc]
     """Watches what a ``Trainer`` trains.
 
     Use it as ``Trainer(..., callbacks=[NumcheckCallback(run="folder")])``; what was
