@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_iter, tree_map_only
 
 from numcheck_torch.dtypes import format_name
 from numcheck_torch.operators import describe
+from numcheck_torch.simulation.fused import FUSED, step_by_step
 from numcheck_torch.simulation.products import computed
 from numcheck_torch.simulation.roles import Roles
 from numcheck_torch.simulation.rounding import round_to
@@ -117,6 +118,8 @@ class Machine(TorchDispatchMode):
         if is_sum:
             name = func._schema.name.partition("::")[2].rstrip("_")
             result = computed(func, name, args, kwargs, arithmetic, self.roles)
+        elif arithmetic.fused == "truncate" and operator.family in FUSED:
+            result = step_by_step(func, args, kwargs, arithmetic, getattr(torch, dtype))
         else:
             result = func(*args, **kwargs)
         return _settled(result, arithmetic, operator)

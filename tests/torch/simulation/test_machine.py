@@ -287,6 +287,30 @@ def test_truncation_rounds_between_a_product_and_its_addition() -> None:
     assert cut.item() == 2**-5
 
 
+def test_truncation_rounds_between_the_steps_of_a_fused_kernel() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(64, 50).bfloat16()
+    cut = numcheck_torch.simulate(torch.softmax, parse("fused='truncate'", "t"))(x, -1)
+    # The steps of a softmax, each an operator of its own that rounds to bfloat16.
+    raised = torch.exp(x - x.amax(-1, keepdim=True))
+    total = raised.float().sum(-1, keepdim=True).bfloat16()
+    assert torch.equal(cut, raised / total)
+    assert not torch.equal(cut, torch.softmax(x, -1))
+
+
+def test_truncation_goes_through_the_backward_of_a_fused_kernel() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(4, 50).bfloat16().requires_grad_()
+    layer = nn.LayerNorm(50).bfloat16()
+    step = numcheck_torch.simulate(
+        lambda: layer(x).square().sum().backward(), parse("fused='truncate'", "t")
+    )
+    step()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+    assert x.grad.dtype == torch.bfloat16
+
+
 def test_outputs_are_rounded_where_a_profile_says_so() -> None:
     profile = parse("output = 'bfloat16'", "coarse")
     x = torch.linspace(1, 2, 50)
