@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from numcheck.diagnose.finding import Finding
+    from numcheck.diagnose.finding import Finding, Severity
     from numcheck.diagnose.incident import Incident
     from numcheck.record.run_folder import RunWriter
     from numcheck.record.trace import Trace
@@ -36,6 +36,7 @@ MOST_INCIDENTS = 8
 """Failing or audited steps held in memory with everything known of them."""
 MOST_EVENTS = 60_000
 """Scalars held in memory: those of about the last ten thousand steps."""
+_ORDER = {"error": 0, "warning": 1, "note": 2}
 _LEVELS = ("watch", "anchors", "trace")
 _POLICIES = ("raise", "warn", "record", "skip")
 
@@ -115,14 +116,13 @@ class Monitor:
         self._run = _open_run(options, rank, meta)
         self._kept_events = 0
         self._findings: list[Finding] = []
-        self._open: dict[tuple[str, str, str], int] = {}
+        self._open: dict[tuple[str, str, str], Severity] = {}
         self._closed = False
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Findings so far, the most severe first, then in the order they came."""
-        order = {"error": 0, "warning": 1, "note": 2}
-        return tuple(sorted(self._findings, key=lambda f: order[f.severity]))
+        return tuple(sorted(self._findings, key=lambda f: _ORDER[f.severity]))
 
     @property
     def trace(self) -> Trace | None:
@@ -197,8 +197,9 @@ class Monitor:
         self._open.clear()
 
     def is_known(self, finding: Finding) -> bool:
-        """Whether this origin failed already and no healthy step came since."""
-        return _origin(finding) in self._open
+        """Whether this origin failed as badly and no healthy step came since."""
+        before = self._open.get(_origin(finding))
+        return before is not None and _ORDER[before] <= _ORDER[finding.severity]
 
     def deliver(self, findings: Iterable[Finding]) -> None:
         """Keep the findings and do what the user asked for on errors.
@@ -209,7 +210,7 @@ class Monitor:
         news = [f for f in findings if not self._counted(f)]
         self._findings.extend(news)
         for finding in news:
-            self._open[_origin(finding)] = len(self._findings)
+            self._open[_origin(finding)] = finding.severity
         errors = tuple(f for f in news if f.severity == "error")
         policy = self.options.on_error
         if errors and policy == "raise":

@@ -75,6 +75,14 @@ def test_a_repeated_origin_is_counted_until_a_healthy_step() -> None:
     assert [(f.step, f.count) for f in monitor.findings] == [(3, 2), (9, 1)]
 
 
+def test_an_origin_that_was_only_a_note_is_news_when_it_does_harm() -> None:
+    monitor = Monitor(Options())
+    monitor.deliver([finding(severity="note", step=0)])
+    with pytest.raises(NonFiniteError):
+        monitor.deliver([finding(severity="error", step=1)])
+    assert [f.severity for f in monitor.findings] == ["error", "note"]
+
+
 def broken_hook() -> None:
     raise RuntimeError
 
