@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 
 __all__ = ["JaxMonitor", "Pending"]
 
+_TRACED = (
+    "the function ran inside another transformation (jit, grad, vmap, scan): there "
+    "NaN and Inf that leave it are seen, but no step is audited beside float32, "
+    "overflows that leave nothing but wrong numbers are missed, and steps are not "
+    "counted; instrument the outermost function to have all of it"
+)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pending:
@@ -176,6 +183,7 @@ class JaxMonitor(Monitor):
     def _traced(self, call: Call) -> Any:
         """Run the function inside somebody's transformation."""
         args, kwargs = call.args, call.kwargs
+        self._say_once(_TRACED)
         with self._guarded("the watch over gradients"):
             args, kwargs = enter(self._mail, call)
         with BOUNDARY.tracing(self):

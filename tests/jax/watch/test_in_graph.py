@@ -119,3 +119,15 @@ def test_mutable_findings_are_up_to_date_under_record() -> None:
     watched = numcheck_jax.instrument(logarithm, audit_first=False, on_error="record")
     jax.block_until_ready(jax.jit(watched)(GOOD, BAD))
     assert [f.site.op for f in watched.numcheck.findings] == ["log"]
+
+
+def test_report_says_that_no_audit_runs_inside_a_transformation() -> None:
+    watched = numcheck_jax.instrument(logarithm)
+    program = jax.jit(watched)
+    for scale in (1.0, 2.0):
+        jax.block_until_ready(program(GOOD, scale * GOOD))
+    watched.numcheck.close()
+    notes = [str(e.value) for e in watched.numcheck.events if e.name == "note"]
+    assert len(notes) == 1
+    assert "no step is audited" in notes[0]
+    assert watched.numcheck.findings == ()
