@@ -56,7 +56,13 @@ class ScriptWatcher(Protocol):
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
 )
 @click.option("-m", "module", is_flag=True, help="SCRIPT is a module's name.")
-@click.option("--run", "folder", type=click.Path(), help="Folder that keeps the trace.")
+@click.option(
+    "--run",
+    "--folder",
+    "folder",
+    type=click.Path(),
+    help="Folder that keeps the trace.",
+)
 @click.option(
     "--on-error",
     type=click.Choice(["raise", "warn", "record", "skip"]),
