@@ -10,13 +10,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from numcheck_jax.check_numerics import check_numerics
-    from numcheck_jax.instrument import instrument
+    from numcheck_jax.instrumentation import instrument
+    from numcheck_jax.numerics_check import check_numerics
     from numcheck_jax.simulation import simulate
 
 _HOME = {
-    "check_numerics": "numcheck_jax.check_numerics",
-    "instrument": "numcheck_jax.instrument",
+    "check_numerics": "numcheck_jax.numerics_check",
+    "instrument": "numcheck_jax.instrumentation",
     "simulate": "numcheck_jax.simulation",
 }
 

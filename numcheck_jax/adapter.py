@@ -59,7 +59,7 @@ class JaxAdapter:
             MissingExtraError: JAX is not installed.
         """
         with _or_missing_extra():
-            from numcheck_jax.instrument import instrument
+            from numcheck_jax.instrumentation import instrument
         return instrument(target, **options)
 
     def simulate(self, target: Any, profile: Any, **options: Any) -> Any:

@@ -17,7 +17,7 @@ from flax import linen as nn
 from flax.training.train_state import TrainState
 
 from numcheck.errors import NonFiniteError
-from numcheck_jax.instrument import instrument
+from numcheck_jax.instrumentation import instrument
 
 if TYPE_CHECKING:
     import os

@@ -7,16 +7,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from numcheck_torch.check_numerics import check_numerics
-    from numcheck_torch.instrument import instrument
+    from numcheck_torch.instrumentation import instrument
     from numcheck_torch.monitor import TorchMonitor
+    from numcheck_torch.numerics_check import check_numerics
     from numcheck_torch.simulation import simulate
     from numcheck_torch.statistics import summarize
 
 _HOME = {
     "TorchMonitor": "numcheck_torch.monitor",
-    "check_numerics": "numcheck_torch.check_numerics",
-    "instrument": "numcheck_torch.instrument",
+    "check_numerics": "numcheck_torch.numerics_check",
+    "instrument": "numcheck_torch.instrumentation",
     "simulate": "numcheck_torch.simulation",
     "summarize": "numcheck_torch.statistics",
 }

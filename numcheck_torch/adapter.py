@@ -43,7 +43,7 @@ class TorchAdapter:
             MissingExtraError: PyTorch is not installed.
         """
         with _or_missing_extra():
-            from numcheck_torch.instrument import instrument
+            from numcheck_torch.instrumentation import instrument
         return instrument(target, **options)
 
     def simulate(self, target: Any, profile: Any, **options: Any) -> Any:

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from numcheck.errors import NonFiniteError
-from numcheck_torch.instrument import instrument
+from numcheck_torch.instrumentation import instrument
 
 if TYPE_CHECKING:
     import os

@@ -21,7 +21,7 @@ import torch
 
 from numcheck.errors import NonFiniteError
 from numcheck_torch import doors
-from numcheck_torch.instrument import instrument
+from numcheck_torch.instrumentation import instrument
 from numcheck_torch.monitor import TorchMonitor
 from numcheck_torch.optimizers import parameters_of, trains
 from numcheck_torch.places import nearest_place

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from numcheck_torch.instrument import instrument
+from numcheck_torch.instrumentation import instrument
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

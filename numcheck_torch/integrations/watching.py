@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from numcheck_torch.instrument import instrument
+from numcheck_torch.instrumentation import instrument
 
 if TYPE_CHECKING:
     import torch

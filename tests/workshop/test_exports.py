@@ -90,3 +90,11 @@ def test_unknown_name_is_an_attribute_error() -> None:
 
 def test_version_is_the_distribution_s() -> None:
     assert numcheck.__version__ == importlib.metadata.version("numcheck")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_takes_the_name_of_a_function(package: str) -> None:
+    modules = {path.stem for path in (ROOT / package).glob("*.py")}
+    folders = {path.name for path in (ROOT / package).iterdir() if path.is_dir()}
+    # numcheck.diagnose answers calls itself (`numcheck.callable_package`).
+    assert (modules | folders) & set(listed(package)) <= {"diagnose"}

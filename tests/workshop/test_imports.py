@@ -110,5 +110,7 @@ def test_package_imports_only_what_is_declared(package: str) -> None:
     known = {"numcheck_torch": TORCH, "numcheck_jax": JAX}.get(package, set())
     # Loaded only by those who have them: a notebook, a writer, a test run.
     optional = {"IPython", "pytest", "tensorboard"}
+    if package == "numcheck_torch":  # its integrations
+        optional |= {"accelerate", "lightning", "pytorch_lightning", "transformers"}
     foreign = imported_in(package) - sys.stdlib_module_names
     assert foreign <= {"numcheck", package} | HEAVY | known | optional

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from numcheck.errors import ArgumentTypeError, NonFiniteError
 from numcheck.record import TraceBuilder
 from numcheck_torch.boundary import BOUNDARY, findings_of
-from numcheck_torch.check_numerics import check_numerics
+from numcheck_torch.numerics_check import check_numerics
 from numcheck_torch.recorder import Recorder
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numcheck_torch
 from numcheck import NonFiniteError
 from numcheck_torch import sentinel
 from numcheck_torch.boundary import BOUNDARY
-from numcheck_torch.check_numerics import check_numerics
+from numcheck_torch.numerics_check import check_numerics
 from tests.torch.watch.loops import inputs
 
 if TYPE_CHECKING:

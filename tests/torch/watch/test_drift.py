@@ -29,15 +29,17 @@ def train(rate: float, steps: int) -> tuple[numcheck_torch.TorchMonitor, int | N
     model = numcheck_torch.instrument(
         grows, optimizer=optimizer, every=5, on_error="record"
     )
+    broke = None
     for step in range(steps):
         optimizer.zero_grad()
         loss = model(FEATURES).mean()
         loss.backward()
         optimizer.step()
         if not torch.isfinite(loss):
+            broke = step
             break
     model.numcheck.close()
-    return model.numcheck, None if torch.isfinite(loss) else step
+    return model.numcheck, broke
 
 
 def test_drift_is_warned_of_at_least_20_steps_before_the_overflow() -> None:
