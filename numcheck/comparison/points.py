@@ -85,14 +85,27 @@ def _names(
 
 
 def _module_ends(view: StepView) -> frozenset[int]:
-    """Return the last forward operator of each module: its output.
+    """Return the operator that gives each module's output.
 
-    Further outputs of that operator (a layer norm's statistics) are not the module's.
+    That is the last one of the module whose value is read outside it. Sites of a run
+    may be out of order (what one recording left out another added later), so being
+    the last of the module alone tells little. Further outputs of an operator (a layer
+    norm's statistics) are not the module's.
     """
-    last: dict[str, int] = {}
+    last: dict[str, tuple[bool, int]] = {}
     for site in view.trace.sites:
         is_value = site.kind == "operator" and site.phase == "forward"
-        is_value = is_value and site.output == 0
-        if is_value and site.scope and view.summary(site) is not None:
-            last[site.scope] = site.index
-    return frozenset(last.values())
+        if not (is_value and site.scope and site.output == 0):
+            continue
+        if view.summary(site) is not None:
+            found = _is_read_outside(view, site), site.index
+            last[site.scope] = max(last.get(site.scope, found), found)
+    return frozenset(index for _, index in last.values())
+
+
+def _is_read_outside(view: StepView, site: Site) -> bool:
+    readers = (view.trace.sites[i] for i in view.trace.children.get(site.index, ()))
+    inside = (site.scope + ".", site.scope + "/")
+    return any(
+        r.scope != site.scope and not r.scope.startswith(inside) for r in readers
+    )
