@@ -8,17 +8,17 @@ read anyway, and hands findings to `deliver`, which does what the user asked for
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 import traceback
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from numcheck.errors import ArgumentError, NonFiniteError
 from numcheck.record.history import TraceHistory
 from numcheck.record.trace import Event
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable
     from pathlib import Path
     from types import TracebackType
@@ -76,6 +76,11 @@ class Options:
         """
         _check_choice("level", self.level, _LEVELS)
         _check_choice("on_error", self.on_error, _POLICIES)
+        if self.run is not None and not (
+            isinstance(self.run, str | os.PathLike) and os.fspath(self.run)
+        ):
+            msg = f"run must be the path of a folder, got {self.run!r}"
+            raise ArgumentError(msg)
         if self.every is not None and (type(self.every) is not int or self.every < 1):
             msg = f"every must be a positive whole number of steps, got {self.every!r}"
             raise ArgumentError(msg)
@@ -94,6 +99,8 @@ class Monitor:
     Use it as a context manager, or call `close` at the end of the run: a failure of
     the very last step may still be pending.
     """
+
+    _held: ClassVar[tuple[Monitor, tuple[object, ...]] | None] = None
 
     def __init__(self, options: Options, *, rank: int = 0, **meta: object) -> None:
         """Start watching under the given options.
@@ -192,6 +199,20 @@ class Monitor:
         del self.events[:dropped]
         self._kept_events = max(0, self._kept_events - dropped)
 
+    def hold(self, *subjects: object) -> None:
+        """Stay alive, with `subjects`, until `release`: a step is not looked at yet.
+
+        A loop that returns right after a bad loss takes the model and its monitor
+        with it, and the NaN would be lost. One such monitor is held, the newest, so
+        that this never keeps more than one model alive.
+        """
+        Monitor._held = (self, subjects)
+
+    def release(self) -> None:
+        """Say that nothing is left to look at."""
+        if Monitor._held is not None and Monitor._held[0] is self:
+            Monitor._held = None
+
     def rearm(self) -> None:
         """Say that a step was healthy: an origin seen before is news again."""
         self._open.clear()
@@ -262,6 +283,7 @@ class Monitor:
     def close(self) -> None:
         """Deliver what is still pending and stop watching. May be called twice."""
         self._closed = True
+        self.release()
         self._flush_events()
 
     def __enter__(self) -> Self:

@@ -105,6 +105,10 @@ def run(
     error. Exits with 0 when nothing was found, 1 with findings (errors or warnings),
     2 when the script failed by itself or nothing in it could be watched.
     """
+    from numcheck.report.writing import check_ending
+
+    if output is not None:
+        check_ending(output)  # before hours of training, not after
     options = Options(level, every, on_error=on_error, run=folder)
     start = _starter(script, arguments, is_module=module)
     with contextlib.ExitStack() as stack:

@@ -96,6 +96,10 @@ def instrument(
     if picker is not None and not callable(picker):
         kind = type(picker).__name__
         raise ArgumentTypeError(f"loss must be a function or None, got {kind}")
+    if isinstance(function, Watched):
+        # Watched once is enough; the later settings count.
+        function.numcheck.close()
+        function = function._function
     monitor = JaxMonitor(
         function, options_from(options), lag=lag, loss=loss, rollback=rollback
     )

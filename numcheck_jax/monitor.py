@@ -199,6 +199,7 @@ class JaxMonitor(Monitor):
         earlier, self._pending = self._pending, None
         with self._guarded("the check of a step"):
             self._pending = self._launched(call, out, plan, ran)
+            self.hold()
         if earlier is not None:
             self._settle(earlier)
         latest = self._pending
@@ -249,6 +250,7 @@ class JaxMonitor(Monitor):
             return self._settled(pending, audit=audit)
         finally:
             if self._pending is None:
+                self.release()
                 BOUNDARY.shut(self)
 
     def _settled(self, pending: Pending, *, audit: bool) -> bool:

@@ -34,6 +34,7 @@ def is_anchor(operator: Operator) -> bool:
     """Whether an operator's outputs are measured at every step.
 
     Example:
+        >>> import torch
         >>> from numcheck_torch.operators import describe
         >>> is_anchor(describe(torch.ops.aten.mm.default))
         True

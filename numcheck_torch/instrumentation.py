@@ -79,6 +79,7 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
                 f"step, got {type(model).__name__}"
             )
         return cast("M", WatchedStep(model, options, optimizers, scaler))
+    _check_that_they_train(model, optimizers)
     earlier = getattr(model, "numcheck", None)
     if isinstance(earlier, TorchMonitor):
         earlier.close()
@@ -93,6 +94,19 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
     if isinstance(loss_fn, torch.nn.Module):
         monitor.watch(loss_fn)
     return model
+
+
+def _check_that_they_train(
+    model: torch.nn.Module, optimizers: tuple[torch.optim.Optimizer, ...]
+) -> None:
+    own = {id(p) for p in model.parameters()}
+    for optimizer in optimizers:
+        groups = optimizer.param_groups
+        if own and not any(id(p) in own for g in groups for p in g["params"]):
+            raise ArgumentError(
+                f"{type(optimizer).__name__} holds no parameter of the model; pass the "
+                "optimizer that trains it, or none: it is found by itself"
+            )
 
 
 def _optimizers(given: Any) -> tuple[torch.optim.Optimizer, ...]:

@@ -143,6 +143,8 @@ class LossTape(TorchDispatchMode):
         program = self.program
         if isinstance(out, torch.Tensor):
             outputs: tuple[int, ...] = (program.made(out),)
+            if out.dim() == 0 and out.is_floating_point() and torch.is_grad_enabled():
+                program.last_scalar = outputs[0], out.detach()
         else:
             outputs = program.outputs_of(out)
         place = nearest_place(sys._getframe(2))

@@ -117,7 +117,8 @@ class TorchMonitor(Bench):
     @guarded("the hook after the module's call")
     def after_call(self, out: object) -> None:
         """Write the call down and start the tape of the loss."""
-        self._window.leave(out)
+        if self._window.leave(out):
+            self.hold(self.model)
 
     @guarded("the hook before the autograd engine")
     def before_engine(self, run: EngineRun) -> None:
@@ -187,6 +188,7 @@ class TorchMonitor(Bench):
             self._keep_trace()
             self._earlier = (self.step, self.program) if self.program.is_small else None
             self._window.forget()
+            self.release()
             BOUNDARY.shut(self)
 
     @guarded("the hook at the loss scale's update")
@@ -293,6 +295,7 @@ class TorchMonitor(Bench):
     @guarded("the look at the last step")
     def _settle_at_end(self) -> None:
         self._window.pause()
+        self._window.program.is_last = True
         if self._fleet.has_stepped:
             self._check_last_update()
         self._settle()
@@ -323,6 +326,7 @@ class TorchMonitor(Bench):
         self._is_bad = False
         self._fleet.clear()
         self._window.forget()
+        self.release()
         BOUNDARY.shut(self)
 
 

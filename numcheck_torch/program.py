@@ -125,6 +125,8 @@ class Program:
         self.ungraded: set[int] = set()
         self.gap = ""
         self.aside = Aside()
+        self.last_scalar: tuple[int, torch.Tensor] | None = None
+        self.is_last = False
         self._next = 0
         self._slots: dict[int, tuple[weakref.ref[torch.Tensor], Slot]] = {}
 
@@ -318,14 +320,15 @@ class Program:
     def pending_loss(self) -> int | None:
         """Slot of what may be the loss where nothing was differentiated.
 
-        It is the last scalar that an operator made and that somebody still holds.
+        It is the last scalar that an operator made and that somebody still holds; at
+        the end of the run, when nobody may hold anything, the last one made.
         """
         for event in reversed(self.events):
             for slot in reversed(event.outputs if isinstance(event, Operation) else ()):
                 tensor = self.tensor(slot)
                 if tensor is not None and _may_be_loss(tensor):
                     return slot
-        return None
+        return self.last_scalar[0] if self.is_last and self.last_scalar else None
 
     def tensor(self, slot: int) -> torch.Tensor | None:
         """Return the tensor in a slot while the program still holds it."""

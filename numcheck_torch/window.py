@@ -63,6 +63,8 @@ class Window:
         """What may be the loss where nothing was differentiated."""
         slot = self.program.pending_loss
         tensor = None if slot is None else self.program.tensor(slot)
+        if tensor is None and slot is not None and self.program.last_scalar is not None:
+            tensor = self.program.last_scalar[1]
         return [] if tensor is None else [tensor.detach()]
 
     @property

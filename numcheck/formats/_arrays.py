@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from numcheck.errors import ArgumentTypeError, UnknownFormatError
+from numcheck.formats._foreign import to_numpy
 from numcheck.formats._registry import get
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ def as_array(x: object, what: str = "array") -> NDArray[Any]:
     """Return `x` as an array of real numbers, without copying one.
 
     Args:
-        x: an array of any float, integer or bool dtype (numpy's or ml_dtypes'), or a
-            number or nested list of numbers.
+        x: an array of any float, integer or bool dtype (numpy's, ml_dtypes' or a
+            framework's), or a number or nested list of numbers.
         what: how the error text calls the argument.
 
     Raises:
@@ -40,7 +41,7 @@ def as_array(x: object, what: str = "array") -> NDArray[Any]:
         dtype('float64')
     """
     try:
-        array = np.asarray(x)
+        array = to_numpy(x)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ArgumentTypeError(
             f"{what} must be readable by numpy, got {type(x).__name__}: {error}"

@@ -73,5 +73,5 @@ def _pair(key: str) -> tuple[str, ...]:
 
 
 def _said(answer: Answer, lang: str | None) -> str:
-    key = f"triage.{answer.question}.{answer.verdict}"
+    key = f"triage.{answer.question}.{answer.text or answer.verdict}"
     return text(key, lang, **answer.fields)

@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arrays inside a value, by path, as NumPy arrays.
 
-Frameworks are not imported: an array is what NumPy can read, through ``__array__``
-or DLPack. A tensor that must first leave its graph or device says how by its own
-methods.
+Frameworks are not imported: see `numcheck.formats` for what counts as an array.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import sys
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
-import numpy as np
-
 from numcheck.errors import ArgumentTypeError
+from numcheck.formats._foreign import to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,25 +47,12 @@ def array_of(value: Any) -> npt.NDArray[Any]:  # noqa: ANN401 - arrays of any fr
     Raises:
         ArgumentTypeError: `value` is no array.
     """
-    for step in ("detach", "cpu"):
-        value = getattr(value, step, lambda v=value: v)()
     try:
-        array = np.asarray(value)
-    except TypeError:
-        array = _by_bits(value)
+        array = to_numpy(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        msg = f"expected arrays of numbers, got {type(value).__name__}: {error}"
+        raise ArgumentTypeError(msg) from error
     if array.dtype.kind in "OSUV" and array.dtype.isbuiltin == 1:
         msg = f"expected arrays of numbers, got {type(value).__name__}"
         raise ArgumentTypeError(msg)
     return array
-
-
-def _by_bits(value: Any) -> npt.NDArray[Any]:  # noqa: ANN401 - arrays of any framework
-    """Read an array whose dtype NumPy lacks (bfloat16, float8) through its bits."""
-    name = str(getattr(value, "dtype", "")).rpartition(".")[2]
-    kind = getattr(ml_dtypes, name, None)
-    if kind is None or not hasattr(value, "view"):
-        msg = f"expected arrays of numbers, got {type(value).__name__}"
-        raise ArgumentTypeError(msg)
-    bits = f"int{8 * np.dtype(kind).itemsize}"
-    home = sys.modules[type(value).__module__.partition(".")[0]]
-    return np.asarray(value.view(getattr(home, bits))).view(kind)

@@ -51,11 +51,13 @@ class Answer:
         question: which one; its text is ``triage.QUESTION.title``.
         verdict: yes, no, or not measured.
         fields: the measured values that the answer's text names.
+        text: which text of the question answers it; by default the verdict's.
     """
 
     question: Question
     verdict: Verdict
     fields: Mapping[str, Field] = dataclasses.field(default_factory=dict)
+    text: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

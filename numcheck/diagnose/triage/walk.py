@@ -87,6 +87,9 @@ def _activations(known: Known) -> Answer | None:
     if not tight:
         return None
     left, site = min(tight, key=lambda pair: pair[0])
+    error = known.error
+    if error is not None and error.id.startswith("N1") and error.phase == "forward":
+        left, site = min(left, 0.0), error.site
     return _yes(
         "activations",
         holds=left < CLOSE_BITS,
@@ -101,8 +104,6 @@ def _headroom(site: Site, summary: Summary) -> float | None:
         left = headroom(summary, site.dtype)
     except (NumcheckError, ValueError):
         return None  # integers, unknown dtypes, and records that make no sense
-    if summary.is_finite is False:
-        return -math.inf
     return left
 
 
@@ -184,7 +185,7 @@ def _normalisation(known: Known) -> Answer | None:
     if not operators:
         return None
     if widest is None:
-        return _yes("normalisation", holds=False, layers=0, amax=0.0, name="-")
+        return Answer("normalisation", "no", {"layers": 0}, text="none")
     # A normalised row of n elements cannot exceed sqrt(n) before its scale and bias;
     # beyond a hundred, scale or bias have run away.
     return _yes(

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import warnings
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -121,8 +123,10 @@ def test_closing_does_not_hide_the_programs_own_error() -> None:
         ({"every": 0}, "positive whole number"),
         ({"every": True}, "positive whole number"),
         ({"evry": 3}, "unknown option 'evry'"),
+        ({"run": 3}, "run must be the path of a folder"),
+        ({"run": ""}, "run must be the path of a folder"),
     ],
-    ids=["level", "on_error", "zero", "bool", "unknown"],
+    ids=["level", "on_error", "zero", "bool", "unknown", "run", "empty-run"],
 )
 def test_a_wrong_option_says_what_was_expected(
     keywords: dict[str, Any], words: str
@@ -168,3 +172,25 @@ def test_a_long_run_keeps_its_newest_scalars_and_loses_none_on_disk(
     assert monitor.events[-1].value == 999
     values = [e.value for e in open_run(tmp_path).trace.events]
     assert values == [float(step) for step in range(1000)]
+
+
+def test_a_held_monitor_outlives_the_function_that_made_it() -> None:
+    class Subject:
+        pass
+
+    def watch() -> tuple[weakref.ref[Monitor], weakref.ref[Subject]]:
+        monitor, subject = Monitor(Options()), Subject()
+        monitor.hold(subject)
+        return weakref.ref(monitor), weakref.ref(subject)
+
+    first, _ = watch()
+    second, subject = watch()
+    gc.collect()
+    assert first() is None
+    held = second()
+    assert held is not None
+    assert subject() is not None
+    held.release()
+    del held
+    gc.collect()
+    assert second() is None

@@ -76,17 +76,15 @@ def test_a_passing_test_shows_nothing(pytester: pytest.Pytester) -> None:
     result.stdout.no_fnmatch_line("*N301*")
 
 
-def test_the_plugin_loads_nothing_until_it_is_used(pytester: pytest.Pytester) -> None:
+def test_the_plugin_loads_nothing_until_it_is_used(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile(
         "import sys\n"
         "def test_a():\n"
         "    heavy = {'numpy', 'rich', 'numcheck.report', 'numcheck.formats'}\n"
         "    assert not heavy & set(sys.modules)\n"
     )
-    result = pytester.runpytest_subprocess(
-        "-p",
-        "no:randomly",
-        "-p",
-        "no:hypothesispytest",
-    )
+    result = pytester.runpytest_subprocess("-p", "numcheck.pytest_plugin")
     result.assert_outcomes(passed=1)

@@ -172,3 +172,14 @@ def test_the_command_asks_all_ten(
     told = capsys.readouterr().out.splitlines()
     numbered = [line for line in told if line[:2].strip().isdigit()]
     assert len(numbered) == 10
+
+
+def test_a_value_outside_a_domain_is_no_sign_of_a_full_format() -> None:
+    trace = network()
+    held = dict(trace.at(0).summaries)
+    held[1] = summarize(np.array([np.nan, 1.0], np.float32))
+    trace = dataclasses.replace(trace, summaries={(0, 0): held})
+    root = Finding("N302", "error", trace.sites[1], 0, "nan")
+    assert asked(Known(trace, [root]), "activations").verdict == "no"
+    over = Finding("N101", "error", trace.sites[1], 0, "+inf")
+    assert asked(Known(trace, [over]), "activations").verdict == "yes"
