@@ -76,8 +76,9 @@ class Options:
         """
         _check_choice("level", self.level, _LEVELS)
         _check_choice("on_error", self.on_error, _POLICIES)
-        if self.run is not None and not (
-            isinstance(self.run, str | os.PathLike) and os.fspath(self.run)
+        run: object = self.run
+        if run is not None and not (
+            isinstance(run, str | os.PathLike) and os.fspath(run)
         ):
             msg = f"run must be the path of a folder, got {self.run!r}"
             raise ArgumentError(msg)
