@@ -14,8 +14,9 @@ from benchmarks.cases import is_false_alarm, load, run, score
 
 HERE = Path(__file__).parent
 CASES = {p.relative_to(HERE).as_posix(): p for p in sorted(HERE.rglob("[0-9]*.py"))}
-FAULTY = [n for n in CASES if not n.startswith("controls/")]
-HEALTHY = [(n, "control") for n in CASES if n.startswith("controls/")]
+CONTROLS = [n for n in CASES if "controls" in Path(n).parts]
+FAULTY = [n for n in CASES if n not in CONTROLS]
+HEALTHY = [(n, "control") for n in CONTROLS]
 HEALTHY += [(n, "fixed") for n in FAULTY]
 
 

@@ -226,11 +226,18 @@ def test_an_operator_that_cannot_be_lifted_is_counted_and_passed_over() -> None:
     assert got == 0.0
 
 
-def test_twins_of_freed_memory_are_let_go() -> None:
+def twins_after(steps: int) -> int:
+    """How many twins are held after a chain of operators, each freeing the last."""
     recorder = Recorder(TraceBuilder(0), shadow="float32")
     with recorder:
         x = torch.ones(8).half()
-        for _ in range(2000):
+        for _ in range(steps):
             x = x * 1.0
     assert recorder._shadow is not None
-    assert len(recorder._shadow._twins) < 300
+    return len(recorder._shadow._twins)
+
+
+def test_twins_of_freed_memory_are_let_go() -> None:
+    # How many wait to be let go depends on where the allocator puts things; that it
+    # does not grow with the length of the program does not.
+    assert twins_after(8000) < max(300, 2 * twins_after(2000))

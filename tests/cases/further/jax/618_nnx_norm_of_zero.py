@@ -9,7 +9,7 @@ EXPECTED = dict(first_bad_op=("div",), phase="forward", cls="op-domain", cause="
 
 def build(fixed=False):
     model = nnx.Embed(5, 4, rngs=nnx.Rngs(0))
-    model.embedding.value = model.embedding.value.at[0].set(0.0)
+    model.embedding[...] = model.embedding[...].at[0].set(0.0)
     graph, params = nnx.split(model)
 
     def loss(params, ids):
