@@ -6,6 +6,9 @@ with dots, so that ``[rule.N101]`` with ``title = "…"`` is the text ``rule.N10
 Findings are told with ``rule.ID.title`` (what broke), ``rule.ID.cause`` (why; else the
 title is used), ``evidence.KEY`` and ``advice.KEY``; `Finding`'s named fields fill them.
 
+A word that follows a number is written with both its forms, behind the number's field:
+``{n} {n:sample|samples}`` says "1 sample" and "2 samples".
+
 A text that is missing, or that a field is missing for, must never cost a user the
 report: `text` then shows the key and the fields. With the environment variable
 NUMCHECK_STRICT_MESSAGES set, as in the tests, it is an error.
@@ -150,6 +153,9 @@ class _Shown:
     def __format__(self, specification: str) -> str:
         if not specification:
             return _shown(self.value)
+        if "|" in specification:
+            one, many = specification.split("|")
+            return one if str(self.value) == "1" else many
         return printable(format(self.value, specification))
 
 

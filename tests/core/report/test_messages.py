@@ -147,3 +147,22 @@ def test_floats_have_four_digits_and_kinds_their_usual_spelling() -> None:
     filled = text("rule.N001.title", "en", op="input:x", kind="+inf")
     assert filled == "non-finite input: input:x held Inf before the step began"
     assert text("report.rank", "en", rank=0.123456) == "rank 0.1235"
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [(0, "0 columns"), (1, "1 column"), ("1", "1 column"), (2, "2 columns")],
+)
+def test_a_word_takes_the_form_of_its_number(
+    n: object, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {"columns": "{n} {n:column|columns}"}
+    monkeypatch.setattr("numcheck.report.messages.catalogue", lambda lang: texts)
+    assert text("columns", "en", n=n) == expected
+
+
+@pytest.mark.parametrize("key", sorted(catalogue("en")))
+def test_a_text_offers_two_forms_of_a_word_or_one(key: str) -> None:
+    for lang in LANGUAGES:
+        for _, specification in fields(catalogue(lang)[key]):
+            assert specification.count("|") <= 1
