@@ -152,6 +152,7 @@ def test_floats_have_four_digits_and_kinds_their_usual_spelling() -> None:
 @pytest.mark.parametrize(
     ("n", "expected"),
     [(0, "0 columns"), (1, "1 column"), ("1", "1 column"), (2, "2 columns")],
+    ids=["none", "one", "one as text", "several"],
 )
 def test_a_word_takes_the_form_of_its_number(
     n: object, expected: str, monkeypatch: pytest.MonkeyPatch
