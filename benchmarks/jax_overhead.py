@@ -166,16 +166,21 @@ def variants(step: Any, args: Any) -> dict[str, Any]:
     }
 
 
-def measure(steps: dict[str, Any], args: Any, rounds: int) -> dict[str, list[float]]:
+def measure(
+    steps: dict[str, Any],
+    args: Any,
+    rounds: int,
+    clock: Callable[[], float] = time.process_time,
+) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {name: [] for name in steps}
     for step in steps.values():
         jax.block_until_ready(step(*args))
         jax.block_until_ready(step(*args))
     for turn in range(rounds):
         for name in list(steps) if turn % 2 else reversed(list(steps)):
-            start = time.process_time()
+            start = clock()
             jax.block_until_ready(steps[name](*args))
-            times[name].append(time.process_time() - start)
+            times[name].append(clock() - start)
     return times
 
 
