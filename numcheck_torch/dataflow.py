@@ -7,6 +7,8 @@ A write through one region makes every other region of that storage stale: its n
 reader gets a site of its own, put together from the old value and the writes since.
 
 Weak references keep the address of a dead storage from being given to a new one.
+They are PyTorch's own objects, for a `__del__` of ours that the garbage collector calls
+inside a compiled program would be taken for a part of it.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 if TYPE_CHECKING:
+    import torch
+
     from numcheck.record.site import Role
 
 __all__ = ["Memory", "Stale"]
@@ -57,13 +61,8 @@ class Memory:
     def __init__(self) -> None:
         self._holders: dict[int, _Holder] = {}
         self._names: dict[int, list[tuple[Region, str, Role]]] = {}
-        self._pinned: list[Any] = []
+        self._pinned: list[StorageWeakRef] = []
         self._kept: list[torch.Tensor] = []
-
-    def __del__(self) -> None:
-        """Give the addresses of dead storages back."""
-        for reference in self._pinned:
-            torch.UntypedStorage._free_weak_ref(reference)
 
     def find(self, tensor: torch.Tensor) -> int | Stale | None:
         """Return the site of a tensor's value; None when its storage is unknown."""
@@ -133,7 +132,7 @@ class Memory:
         except (NotImplementedError, RuntimeError):
             self._kept.append(tensor)
             return 0
-        self._pinned.append(storage._weak_ref())
+        self._pinned.append(StorageWeakRef(storage))
         return storage.nbytes()
 
 

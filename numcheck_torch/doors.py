@@ -4,14 +4,14 @@
 Four are needed: where the autograd engine is entered (what it is asked to
 differentiate *is* the loss), where gradients are clipped, where a `GradScaler` decides
 about its scale, and where a module is compiled. A function is wrapped while somebody
-listens, and put back when the last listener leaves. Listening keeps nobody alive.
+listens, and put back once the last listener is gone. Listening keeps nobody alive.
 """
 
 from __future__ import annotations
 
 import functools
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,12 +24,17 @@ Ear = tuple["weakref.WeakMethod[Any] | None", "weakref.WeakMethod[Any] | None"]
 class _Door:
     """The listeners at one function."""
 
-    def __init__(self, inner: Callable[..., Any]) -> None:
+    def __init__(self, owner: Any, name: str, inner: Callable[..., Any]) -> None:
+        self.where = owner, name
         self.inner = inner
         self.ears: list[Ear] = []
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         ears = tuple(self.ears)
+        # Here and not when a listener dies: a callback of the garbage collector's,
+        # inside a compiled program, would be taken for a part of it.
+        if not all(map(_is_alive, ears)):
+            _close_left()
         for before, _ in ears:
             _tell(before, args, kwargs)
         result = self.inner(*args, **kwargs)
@@ -37,6 +42,9 @@ class _Door:
             other = _tell(after, args, kwargs, result)
             result = result if other is None else other
         return result
+
+
+_OPEN: Final[list[_Door]] = []
 
 
 def _tell(ear: weakref.WeakMethod[Any] | None, *news: Any) -> Any:
@@ -65,16 +73,11 @@ def listen(
         return
     door = getattr(function, "numcheck_door", None)
     if door is None:
-        door = _Door(function)
+        door = _Door(owner, name, function)
         setattr(owner, name, _wrapper(door))
+        _OPEN.append(door)
 
-    def prune(_: Any) -> None:
-        """Close the door when the last listener died."""
-        unlisten(owner, name, None)
-
-    weak = [
-        None if m is None else weakref.WeakMethod(m, prune) for m in (before, after)
-    ]
+    weak = [None if m is None else weakref.WeakMethod(m) for m in (before, after)]
     door.ears.append((weak[0], weak[1]))
 
 
@@ -86,6 +89,17 @@ def unlisten(owner: Any, name: str, listener: object | None) -> None:
     door.ears = [ear for ear in door.ears if not _belongs(ear, listener)]
     if not door.ears:
         setattr(owner, name, door.inner)
+        _OPEN.remove(door)
+
+
+def _close_left() -> None:
+    """Stop calling listeners that are gone, at every function."""
+    for door in tuple(_OPEN):
+        unlisten(*door.where, None)
+
+
+def _is_alive(ear: Ear) -> bool:
+    return any(reference is not None and reference() is not None for reference in ear)
 
 
 def _belongs(ear: Ear, listener: object) -> bool:

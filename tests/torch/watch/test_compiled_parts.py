@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import inspect
 import math
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 import numcheck_torch
 from numcheck import NonFiniteError
+from numcheck_torch.dataflow import Memory
 from tests.torch.watch.loops import inputs, train, watched
 
 if TYPE_CHECKING:
@@ -114,6 +116,22 @@ def test_a_fault_of_compiled_code_alone_is_found_there(how: str) -> None:
     assert finding.reproduced is False
     notes = [e.value for e in monitor.events if e.name == "note"]
     assert any("the compiled program fails" in str(note) for note in notes)
+
+
+def test_a_recording_that_dies_inside_a_compiled_program_is_no_part_of_it() -> None:
+    left = [Memory()]
+    left[0].expect(torch.ones(3), "input:x", "input")
+
+    @torch.compile(backend="eager")
+    def program(x: torch.Tensor) -> torch.Tensor:
+        left.clear()
+        return x.tanh()
+
+    before = collections.Counter(torch._dynamo.utils.counters["frames"])
+    program(torch.ones(2))
+    assert not left
+    compiled = torch._dynamo.utils.counters["frames"] - before
+    assert compiled == {"total": 1, "ok": 1}
 
 
 def test_what_compiled_code_hides_is_a_note() -> None:

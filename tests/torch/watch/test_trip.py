@@ -351,6 +351,7 @@ assert doors() == before
 assert not model._forward_hooks and not model._forward_pre_hooks
 numcheck_torch.instrument(torch.nn.Linear(2, 1))
 import gc; gc.collect()
+torch.ones(1, requires_grad=True).sum().backward()
 assert doors() == before, "a forgotten module must not keep PyTorch wrapped"
 from torch.optim.optimizer import _global_optimizer_pre_hooks as hooks
 numcheck_torch.instrument(torch.nn.Linear(2, 1)).numcheck.close()
