@@ -8,7 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from numcheck.diagnose import diagnose, investigate, tightest
-from numcheck.diagnose.finding import Evidence
+from numcheck.diagnose.finding import Advice, Evidence
 from numcheck.diagnose.incident import Incident
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.record.trace import Event
@@ -16,8 +16,10 @@ from numcheck_jax import observed
 from numcheck_jax.checked import from_checks
 from numcheck_jax.laboratory import JaxLaboratory
 from numcheck_jax.roles import assign
+from numcheck_jax.shares import call_share, is_shared, result_share
 from numcheck_jax.tracing import program_of
-from numcheck_jax.unreplayed import guessed_roles, outline
+from numcheck_jax.unplaced import unplaced
+from numcheck_jax.unreplayed import guessed_roles, outline, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,9 +30,14 @@ if TYPE_CHECKING:
     from numcheck_jax.monitor import JaxMonitor
     from numcheck_jax.results import Key, Result
     from numcheck_jax.roles import Roles
+    from numcheck_jax.tracing import Program
 
 __all__ = ["Inquiry"]
 
+_ELSEWHERE = (
+    "run again on this process's share of the arrays nothing broke: the fault was born "
+    "in another process, whose report names it"
+)
 _KEPT_BYTES = 32 * 2**20
 """Most that is held of the first step's state, for the whole run."""
 
@@ -95,6 +102,11 @@ class Inquiry:
             roles = laboratory.roles
             return self._deliver(self._unreplayed(call, result, roles, held, str(why)))
         reproduced = laboratory.reproduced
+        if not reproduced and laboratory.is_share:
+            roles = laboratory.roles
+            return self._deliver(
+                self._unreplayed(call, result, roles, held, _ELSEWHERE)
+            )
         if not reproduced:
             trace = self._as_compiled(laboratory, trace)
         incident = self._incident(call, trace, laboratory.roles)
@@ -139,7 +151,9 @@ class Inquiry:
         broken: Sequence[Key] = (),
     ) -> JaxLaboratory:
         """Return the step on the bench, and learn the roles of its values."""
-        program = program_of(call)
+        is_share = is_shared((*call.leaves, *result.leaves))
+        call, result = call_share(call), result_share(result)
+        program = _share_of_program(call) if is_share else program_of(call)
         roles = self.roles = assign(call, program, self._loss_key(result))
         self._keep_initial(call, roles)
         return JaxLaboratory(
@@ -149,8 +163,10 @@ class Inquiry:
             seen=observed.seen(result, held),
             harmed=frozenset(k for k in broken if observed.was_finite(call, roles, k)),
             initial=self._initial,
-            results=dict(result.items()),
+            # What all processes made together measures nobody's share of it.
+            results={} if is_share else dict(result.items()),
             beside=self._is_beside,
+            is_share=is_share,
         )
 
     def _keep_initial(self, call: Call, roles: Roles) -> None:
@@ -183,13 +199,15 @@ class Inquiry:
         why: str,
     ) -> tuple[Finding, ...]:
         """Return findings about a step that cannot be run again."""
+        call, result = call_share(call), result_share(result)
         trace = outline(call, result, roles, observed.seen(result, held))
         incident = self._incident(call, trace, roles)
         self._monitor.keep(incident)
         note = Evidence("not_run", {"name": "replay", "why": why})
+        kept = (Advice("keep_arguments", "certain"),) if call.donated else ()
         return tuple(
-            dataclasses.replace(f, evidence=(*f.evidence, note))
-            for f in diagnose(incident)
+            dataclasses.replace(f, evidence=(*f.evidence, note), help=(*kept, *f.help))
+            for f in together(diagnose(incident))
         )
 
     def _deliver(self, findings: tuple[Finding, ...]) -> bool:
@@ -201,6 +219,22 @@ class Inquiry:
     def _loss_key(self, result: Result) -> Key | None:
         """Return where the user's `loss` finds the loss; None when it is no leaf."""
         return None if self._loss is None else result.find(self._loss)
+
+
+def _share_of_program(call: Call) -> Program:
+    """Return the program of a call on one process's share of its arrays.
+
+    Raises:
+        CannotRunError: it does not work on a share, e.g. of a split weight.
+    """
+    try:
+        program = program_of(call)
+        return dataclasses.replace(program, closed=unplaced(program.closed))
+    except CannotRunError as why:
+        raise CannotRunError(
+            "other processes hold parts of its arrays, and it does not run on this "
+            f"process's part alone ({why})"
+        ) from why
 
 
 def _confirmed(

@@ -52,6 +52,8 @@ class JaxLaboratory:
         results: the values that the user really got, by place.
         beside: whether a replay runs beside float32 as well: where an audit did,
             that is compiled already.
+        is_share: whether this is one process's share of a step of several.
+        last: the last replay.
     """
 
     call: Call
@@ -62,6 +64,7 @@ class JaxLaboratory:
     initial: Mapping[int, Any] = dataclasses.field(default_factory=dict)
     results: Mapping[Key, Any] = dataclasses.field(default_factory=dict)
     beside: bool = False
+    is_share: bool = False
     last: Replay | None = None
 
     @property

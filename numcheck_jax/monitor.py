@@ -157,7 +157,10 @@ class JaxMonitor(Monitor):
         self._mail.take(findings)
 
     def _before(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call | None:
-        if self._pending is not None and self._pending.flag.is_ready:
+        pending = self._pending
+        # Of several processes one could be early here and leave the others waiting.
+        alone = not jax.distributed.is_initialized()
+        if pending is not None and alone and pending.flag.is_ready:
             self._settle_pending()
         self._read_reports()
         BOUNDARY.open(self)

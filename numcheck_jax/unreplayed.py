@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -17,15 +18,16 @@ from numcheck_jax.sentinel import is_watchable
 from numcheck_jax.statistics import summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from numcheck.diagnose.finding import Finding
     from numcheck.measure.summary import Summary
     from numcheck.record.trace import Trace
     from numcheck_jax.capture import Call
     from numcheck_jax.results import Key, Result
     from numcheck_jax.roles import SourceRole
 
-__all__ = ["guessed_roles", "outline"]
+__all__ = ["guessed_roles", "outline", "together"]
 
 
 def guessed_roles(call: Call, result: Result, loss: Key | None) -> Roles:
@@ -74,6 +76,21 @@ def outline(
             summary,
         )
     return builder.build(framework="jax", jax=jax.__version__)
+
+
+def together(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return the findings, those of unknown origin as one.
+
+    Of a step without operators each broken value looks like a fault of its own.
+    """
+    unknown = [f for f in findings if f.id == "N903"]
+    if len(unknown) < 2:
+        return tuple(findings)
+    first = unknown[0]
+    harm = dict.fromkeys(site for f in unknown for site in f.harm)
+    merged = dataclasses.replace(first, harm=tuple(harm))
+    rest = tuple(f for f in findings if f.id != "N903")
+    return (merged, *rest)
 
 
 def _source(call: Call, position: int, role: SourceRole) -> Site:
