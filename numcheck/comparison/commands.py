@@ -10,6 +10,7 @@ import click
 
 from numcheck.comparison.departure import compare_traces
 from numcheck.errors import ArgumentError
+from numcheck.report.busy import busy
 from numcheck.report.messages import LANGUAGES
 
 if TYPE_CHECKING:
@@ -30,17 +31,25 @@ __all__ = ["compare"]
     metavar="NAME=NAME",
     help="A module or parameter of A and its name in B. May be repeated.",
 )
+@click.option(
+    "-o",
+    "--output",
+    metavar="PATH",
+    type=click.Path(dir_okay=False),
+    help="Also write a page to PATH, which ends in .html.",
+)
 @click.option("--all", "whole", is_flag=True, help="List every point, not the worst.")
 @click.option("--lang", type=click.Choice(LANGUAGES), help="Language of the table.")
 @click.option("--width", type=click.IntRange(40), help="Cells in a line.")
 @click.pass_context
-def compare(
+def compare(  # noqa: PLR0913, PLR0917 - each is an option of the command
     context: click.Context,
     a: str,
     b: str,
     step_a: int | None,
     step_b: int | None,
     maps: tuple[str, ...],
+    output: str | None,
     whole: bool,  # noqa: FBT001 - click passes options by keyword
     lang: str | None,
     width: int | None,
@@ -48,20 +57,29 @@ def compare(
     """Compare two runs and name the first place where they part.
 
     A and B are run folders of numcheck or dumps of msprobe, in any combination. Exits
-    with 0 when they differ by rounding alone, 1 when they part, 2 on an error.
+    with 0 when they differ by rounding alone, 1 when they part, 2 on an error or when
+    they have no point in common.
     """
     from numcheck.report.comparison import comparison_table
+    from numcheck.report.writing import check_ending, write_text
 
     names = dict(_split(m) for m in maps)
-    result = compare_traces(
-        trace_at(a), trace_at(b), step_a=step_a, step_b=step_b, names=names
-    )
+    target = None if output is None else check_ending(output, (".html",))
+    with busy(f"{a} {b}"):
+        result = compare_traces(
+            trace_at(a), trace_at(b), step_a=step_a, step_b=step_b, names=names
+        )
+    if target is not None:
+        from numcheck.report.comparison_page import comparison_page
+
+        write_text(comparison_page(result, a, b, lang), target)
     click.echo(
         comparison_table(result, a, b, whole=whole, lang=lang, width=width),
         nl=False,
         color=True,
     )
-    context.exit(int(result.first_difference is not None))
+    parted = int(result.first_difference is not None)
+    context.exit(parted if result.departures else 2)
 
 
 def _split(pair: str) -> tuple[str, str]:

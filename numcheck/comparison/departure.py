@@ -15,21 +15,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from numcheck import formats
 from numcheck.comparison.align import align
 from numcheck.comparison.points import points
-from numcheck.errors import NumcheckError
+from numcheck.errors import ArgumentError, NumcheckError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numcheck.comparison.align import Alignment, Pair
     from numcheck.measure.summary import Summary
-    from numcheck.record.trace import Trace
+    from numcheck.record.trace import StepView, Trace
 
-__all__ = ["JUMP", "Comparison", "Departure", "Verdict", "compare_traces"]
+__all__ = ["JUMP", "Comparison", "Departure", "Verdict", "compare_traces", "rms"]
 
 JUMP = 16.0
 """Times anything before it, and roundings, from which on a departure is a difference.
@@ -64,12 +64,15 @@ class Comparison:
         departures: every pair, in execution order of the first run.
         alignment: how they were paired, and what found no partner.
         step_a, step_b: the steps that were compared.
+        meta_a, meta_b: what is known of the two programs: framework, versions, devices.
     """
 
     departures: tuple[Departure, ...]
     alignment: Alignment
     step_a: int
     step_b: int
+    meta_a: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    meta_b: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def first_difference(self) -> Departure | None:
@@ -96,18 +99,42 @@ def compare_traces(
         names: paths in the first → paths in the second, where spelling differs.
 
     Raises:
-        ValueError: a trace has no recorded step.
+        ArgumentError: a trace has no recorded step, or not the one asked for.
     """
-    if not a.steps or not b.steps:
-        msg = "a trace without a recorded step cannot be compared"
-        raise ValueError(msg)
-    first = a.at(a.steps[0] if step_a is None else step_a, a.ranks[0])
-    second = b.at(b.steps[0] if step_b is None else step_b, b.ranks[0])
-    same = a.meta.get("framework") == b.meta.get("framework")
+    first, second = _step_of(a, step_a, "a"), _step_of(b, step_b, "b")
+    same = _speak_alike(a, b)
     both = (points(first, operators=same), points(second, operators=same))
     alignment = align(*both, names)
     judged = _judge(alignment.pairs)
-    return Comparison(judged, alignment, first.step, second.step)
+    return Comparison(judged, alignment, first.step, second.step, a.meta, b.meta)
+
+
+def _speak_alike(a: Trace, b: Trace) -> bool:
+    """Whether two traces name their operators alike: those of one framework do.
+
+    Where a trace does not say its framework, the names themselves tell.
+    """
+    known = a.meta.get("framework"), b.meta.get("framework")
+    if all(known):
+        return known[0] == known[1]
+    ops = [{s.op for s in t.sites if s.kind == "operator"} for t in (a, b)]
+    return 2 * len(ops[0] & ops[1]) > min(map(len, ops))
+
+
+def _step_of(trace: Trace, step: int | None, which: str) -> StepView:
+    if not trace.steps:
+        msg = f"{which} has no recorded step, so there is nothing to compare"
+        raise ArgumentError(msg)
+    wanted = trace.steps[0] if step is None else step
+    if wanted not in trace.steps:
+        span = f"{trace.steps[0]} to {trace.steps[-1]}"
+        msg = (
+            f"step_{which} must be a recorded step of {which}: {len(trace.steps)} were "
+            f"recorded, {span}; got {wanted}"
+        )
+        raise ArgumentError(msg)
+    rank = min(r for s, r in trace.summaries if s == wanted)
+    return trace.at(wanted, rank)
 
 
 def _judge(pairs: tuple[Pair, ...]) -> tuple[Departure, ...]:
@@ -148,10 +175,10 @@ def roundings(pair: Pair) -> float:
 
 
 def _differences(a: Summary, b: Summary) -> list[float]:
-    scale = max(_rms(a) or 0.0, _rms(b) or 0.0)
+    scale = max(rms(a) or 0.0, rms(b) or 0.0)
     found = []
     for x, y, size in (
-        (_rms(a), _rms(b), scale),
+        (rms(a), rms(b), scale),
         (a.mean, b.mean, scale),
         (a.amax, b.amax, max(a.amax or 0.0, b.amax or 0.0)),
     ):
@@ -160,8 +187,9 @@ def _differences(a: Summary, b: Summary) -> list[float]:
     return found
 
 
-def _rms(s: Summary) -> float | None:
-    if s.total_sq is None or not s.finite:
+def rms(s: Summary) -> float | None:
+    """Return the root mean square of the finite elements; None when not measured."""
+    if s.total_sq is None or not s.finite or not s.total_sq >= 0:
         return None
     return math.sqrt(s.total_sq / s.finite)
 

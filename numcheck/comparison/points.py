@@ -60,6 +60,8 @@ def points(view: StepView, *, operators: bool = False) -> list[Point]:
         for kind, path in _names(
             site, ends_module=site.index in ends, operators=operators
         ):
+            if kind == "parameter" and (kind, path) in seen:
+                continue  # read again by another phase: still what the step was given
             count = seen[kind, path] = seen.get((kind, path), -1) + 1
             full = (*path, f"#{count}") if count else path
             found.append(Point(kind, full, site, summary, site.index))

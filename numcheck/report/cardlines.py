@@ -13,6 +13,7 @@ from numcheck.report.figures import (
     bits_text,
     count_text,
     headroom_bits,
+    infinities_text,
 )
 from numcheck.report.printable import printable, shortened
 from numcheck.report.prose import Prose
@@ -128,7 +129,6 @@ def _fact_row(prose: Prose, fact: Fact) -> list[Cell]:
     summary = fact.summary
     bits = headroom_bits(summary, fact.dtype)
     low = bits is not None and bits < LOW_HEADROOM_BITS
-    infinite = count_text(_infinities(fact), present=summary.has_inf)
     nan = count_text(summary.nan, present=summary.has_nan)
     return [
         (prose.say(f"report.fact.{fact.label}"), ""),
@@ -136,7 +136,7 @@ def _fact_row(prose: Prose, fact: Fact) -> list[Cell]:
         (printable(fact.dtype), ""),
         (amax_text(summary), ""),
         (_with_unit(prose, bits), "red" if low else ""),
-        (infinite, "red" if summary.has_inf else ""),
+        (infinities_text(summary), "red" if summary.has_inf else ""),
         (nan, "red" if summary.has_nan else ""),
     ]
 
@@ -145,11 +145,6 @@ def _with_unit(prose: Prose, bits: float | None) -> str:
     if bits is None:
         return bits_text(bits)
     return prose.say("report.column.bits", bits=bits_text(bits))
-
-
-def _infinities(fact: Fact) -> int | None:
-    up, down = fact.summary.pos_inf, fact.summary.neg_inf
-    return None if up is None or down is None else up + down
 
 
 def _chain(prose: Prose, width: int) -> list[Text]:

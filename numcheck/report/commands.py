@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
+from numcheck.report.busy import busy
 from numcheck.report.messages import LANGUAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 __all__ = ["explain", "report", "triage"]
 
@@ -61,26 +60,13 @@ def report(
     from numcheck.report.writing import check_ending, write_file
 
     targets = [check_ending(path) for path in outputs]
-    with _busy(run):
+    with busy(run):
         content = content_of_run(run)
     for target in targets:
-        with _busy(str(target)) as progress:
+        with busy(str(target)) as progress:
             write_file(content, target, lang, progress)
     click.echo(terminal_report(content, lang, width, colour), nl=False, color=True)
     context.exit(int(any(f.severity != "note" for f in content.findings)))
-
-
-@contextlib.contextmanager
-def _busy(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on standard error while something runs, where someone looks."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    watched = sys.stderr is not None and sys.stderr.isatty()
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not watched) as bar:
-        task = bar.add_task(what.replace("[", r"\["), total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @click.command()

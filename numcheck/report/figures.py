@@ -19,6 +19,7 @@ __all__ = [
     "count_text",
     "format_max",
     "headroom_bits",
+    "infinities_text",
 ]
 
 # Exponents of the smallest subnormal and of the largest float64.
@@ -111,6 +112,13 @@ def count_text(count: int | None, *, present: bool | None) -> str:
     if count is not None:
         return f"{count:,}"
     return "–" if present is None else "≥1" if present else "0"
+
+
+def infinities_text(summary: Summary) -> str:
+    """Return how many elements are infinite, of either sign; see `count_text`."""
+    positive, negative = summary.pos_inf, summary.neg_inf
+    counted = None if positive is None or negative is None else positive + negative
+    return count_text(counted, present=summary.has_inf)
 
 
 def binades(exponents: Mapping[int, int]) -> tuple[int, list[int]]:

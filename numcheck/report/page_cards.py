@@ -12,6 +12,7 @@ from numcheck.report.figures import (
     bits_text,
     count_text,
     headroom_bits,
+    infinities_text,
 )
 from numcheck.report.messages import LANGUAGES
 from numcheck.report.naming import chain_name, held, location
@@ -24,12 +25,10 @@ if TYPE_CHECKING:
     from numcheck.diagnose.finding import Fact, Finding
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
+    from numcheck.report.frame import Pair
     from numcheck.report.places import Places
 
-__all__ = ["Pair", "page_card"]
-
-Pair = tuple[str, str]
-"""A sentence in English and in Chinese; the page shows one of them."""
+__all__ = ["page_card"]
 
 _LONGEST_CHAIN = 40
 
@@ -78,11 +77,6 @@ def page_card(finding: Finding, places: Places, ranks: int = 1) -> dict[str, Any
 
 def _fact(fact: Fact, say: Callable[[Callable[[Prose], str]], Pair]) -> dict[str, Any]:
     summary = fact.summary
-    infinities = (
-        None
-        if summary.pos_inf is None or summary.neg_inf is None
-        else summary.pos_inf + summary.neg_inf
-    )
     bits = headroom_bits(summary, fact.dtype)
     return {
         "label": say(lambda p: p.say(f"report.fact.{fact.label}")),
@@ -91,7 +85,7 @@ def _fact(fact: Fact, say: Callable[[Callable[[Prose], str]], Pair]) -> dict[str
         "amax": amax_text(summary),
         "headroom": bits_text(bits),
         "colour": colour_of_code(code_of(summary, fact.dtype)),
-        "inf": count_text(infinities, present=summary.has_inf),
+        "inf": infinities_text(summary),
         "nan": count_text(summary.nan, present=summary.has_nan),
         "n": f"{summary.n:,}",
     }

@@ -12,13 +12,13 @@ from numcheck.report.terminal import terminal_report
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numcheck.diagnose.finding import Evidence, Finding
     from numcheck.diagnose.incident import Experiment, Setting
     from numcheck.record.trace import Event, Trace
 
-__all__ = ["ENDINGS", "check_ending", "write_file", "write_report"]
+__all__ = ["ENDINGS", "check_ending", "write_file", "write_report", "write_text"]
 
 ENDINGS: Final = (".html", ".json", ".sarif")
 
@@ -88,8 +88,14 @@ def write_content(
     return terminal_report(content, lang, colour=colour)
 
 
-def check_ending(path: str | os.PathLike[str]) -> Path:
+def check_ending(
+    path: str | os.PathLike[str], endings: Sequence[str] = ENDINGS
+) -> Path:
     """Return the path when its ending names a kind of report.
+
+    Args:
+        path: where to write.
+        endings: those that are known.
 
     Raises:
         ArgumentError: it does not.
@@ -100,9 +106,10 @@ def check_ending(path: str | os.PathLike[str]) -> Path:
     except TypeError as error:
         msg = f"path must be a string or a path; got {type(path).__name__}"
         raise ArgumentTypeError(msg) from error
-    if target.suffix.lower() not in ENDINGS:
-        listed = ", ".join(ENDINGS)
-        msg = f"a report's path must end in one of {listed}; got {str(target)!r}"
+    if target.suffix.lower() not in endings:
+        listed = ", ".join(endings)
+        one_of = "one of " if len(endings) > 1 else ""
+        msg = f"a report's path must end in {one_of}{listed}; got {str(target)!r}"
         raise ArgumentError(msg)
     return target
 
@@ -137,6 +144,15 @@ def write_file(
         from numcheck.report.page import page
 
         text = page(content, lang, progress)
+    write_text(text, target)
+
+
+def write_text(text: str, target: Path) -> None:
+    """Write a finished report.
+
+    Raises:
+        ArgumentError: the file cannot be written.
+    """
     try:
         target.write_bytes(text.encode("utf-8", "backslashreplace"))
     except OSError as error:

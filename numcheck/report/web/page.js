@@ -1,18 +1,4 @@
-// Language, theme, keys, and what is shown first.
-const page = { themes: ["auto", "dark", "light"] };
-
-// A page opened from a file may have no storage; it then forgets, and works.
-page.remember = (key, value) => { try { localStorage.setItem(`numcheck-${key}`, value); } catch { /* no storage */ } };
-page.recall = (key) => { try { return localStorage.getItem(`numcheck-${key}`); } catch { return null; } };
-
-page.setLanguage = (lang) => {
-  document.documentElement.lang = lang;
-  for (const named of document.querySelectorAll("[data-phase]")) {
-    named.textContent = speak(`phase_${named.dataset.phase}`);
-  }
-  page.redraw();
-};
-
+// The report: what is drawn again, its keys, and what is shown first.
 page.redraw = () => {
   if (map.canvas) {
     map.canvas.setAttribute("aria-label", speak("map_label"));
@@ -24,25 +10,6 @@ page.redraw = () => {
   curves.draw();
 };
 
-page.setTheme = (theme) => {
-  if (theme === "auto") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = theme;
-  page.theme = theme;
-  page.redraw();
-};
-
-page.nextTheme = () => {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const now = page.theme === "auto" ? (dark ? "dark" : "light") : page.theme;
-  page.setTheme(now === "dark" ? "light" : "dark");
-  page.remember("theme", page.theme);
-};
-
-page.nextLanguage = () => {
-  page.setLanguage(document.documentElement.lang === "zh" ? "en" : "zh");
-  page.remember("language", document.documentElement.lang);
-};
-
 page.nextFinding = (by) => {
   const cards = [...document.querySelectorAll(".card")];
   if (!cards.length) return;
@@ -52,25 +19,14 @@ page.nextFinding = (by) => {
   next.scrollIntoView({ block: "nearest" });
 };
 
-page.keys = {
-  l: page.nextLanguage,
-  d: page.nextTheme,
+Object.assign(page.keys, {
   j: () => page.nextFinding(1),
   k: () => page.nextFinding(-1),
   m: () => map.canvas?.focus(),
   "/": () => document.getElementById("filter-module")?.focus(),
-};
+});
 
 page.start = () => {
-  document.getElementById("language").onclick = page.nextLanguage;
-  document.getElementById("theme").onclick = page.nextTheme;
-  document.addEventListener("keydown", (event) => {
-    const typing = event.target.closest("input, select, textarea");
-    const act = typing || event.ctrlKey || event.metaKey || event.altKey ? null : page.keys[event.key];
-    if (!act) return;
-    event.preventDefault();
-    act();
-  });
   const origin = data.origins[0];
   for (const link of document.querySelectorAll(".link")) {
     link.addEventListener("click", () => {
@@ -80,8 +36,6 @@ page.start = () => {
       document.getElementById("map")?.scrollIntoView({ block: "nearest" });
     });
   }
-  page.theme = page.recall("theme") ?? "auto";
-  page.setTheme(page.theme);
   if (map.canvas) {
     map.listeners.push(histogram.show);
     map.start();
@@ -89,7 +43,7 @@ page.start = () => {
     if (origin && data.rows.includes(origin.site)) map.pickSite(origin.site, origin.step);
     else histogram.show(data.rows[0]);
   }
-  page.setLanguage(page.recall("language") ?? document.documentElement.lang);
+  page.open();
 };
 
 page.start();

@@ -14,40 +14,13 @@ from hypothesis import strategies as st
 from numcheck.cli import main
 from numcheck.comparison import compare_traces
 from numcheck.comparison.names import canonical
-from numcheck.measure import summarize
-from numcheck.record import RunWriter, Site, TraceBuilder
+from numcheck.errors import ArgumentError
+from numcheck.record import RunWriter
+from tests.core.comparison.runs import FLAX, SCOPES, layers, run
+from tests.core.foreign.dumps import SAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
-
-    from numcheck.record import Trace
-
-Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
-
-
-def run(
-    scopes: Sequence[str],
-    values: Sequence[Array],
-    weights: dict[str, Array],
-    framework: str = "x",
-) -> Trace:
-    builder = TraceBuilder(0)
-    for name, weight in weights.items():
-        site = Site(0, f"parameter:{name}", "data", kind="source", role="parameter")
-        builder.add(site, summarize(weight))
-    for scope, value in zip(scopes, values, strict=True):
-        site = Site(0, "dot", "forward", scope=scope, dtype=value.dtype.name)
-        builder.add(site, summarize(value))
-    return builder.build(framework=framework)
-
-
-def layers(rng: np.random.Generator, depth: int) -> list[Array]:
-    return [rng.normal(size=(4, 8)).astype(np.float32) for _ in range(depth)]
-
-
-SCOPES = [f"blocks.{i}.up" for i in range(4)]
-FLAX = [f"blocks_{i}/up" for i in range(4)]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +138,7 @@ def test_the_command_exits_clean_when_the_runs_agree(
     with pytest.raises(SystemExit) as ended:
         main(["compare", str(tmp_path), str(tmp_path), "--lang", "zh"])
     assert ended.value.code == 0
-    assert "两次运行一致" in capsys.readouterr().out
+    assert "完全相等" in capsys.readouterr().out
 
 
 def test_a_malformed_map_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,3 +146,38 @@ def test_a_malformed_map_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         main(["compare", "a", "b", "--map", "x"])
     assert ended.value.code == 2
     assert "expects NAME=NAME" in capsys.readouterr().err
+
+
+def test_points_in_common_are_needed_for_a_clean_exit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = layers(np.random.default_rng(0), 1)
+    for name, framework in (("a", "x"), ("b", "y")):
+        weights = {name: values[0] if name == "a" else values[0][:1]}
+        RunWriter(tmp_path / name).trace.trace(run([], [], weights, framework))
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--lang", "en"])
+    assert ended.value.code == 2
+    assert "no point of the two runs could be paired" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("step_a", "step_b"), [(7, None), (None, -1)])
+def test_a_step_that_was_not_recorded_is_refused(
+    step_a: int | None, step_b: int | None
+) -> None:
+    a = run(SCOPES, layers(np.random.default_rng(0), 4), {})
+    with pytest.raises(ArgumentError, match="must be a recorded step"):
+        compare_traces(a, a, step_a=step_a, step_b=step_b)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "code"),
+    [("values", "values", 0), ("half", "causal", 1)],
+    ids=["same", "other"],
+)
+def test_two_dumps_are_compared(
+    a: str, b: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", str(SAMPLES / a), str(SAMPLES / b), "--lang", "en"])
+    assert (ended.value.code, capsys.readouterr().err) == (code, "")

@@ -64,10 +64,12 @@ def test_every_text_that_the_code_names_exists() -> None:
     assert {key for key in named if key not in known} == set()
 
 
-def test_every_text_that_the_page_names_exists() -> None:
-    template = (HOME / "web" / "page.html").read_text("utf-8")
-    named = {part.split('"')[0] for part in template.split('t("')[1:]}
-    assert {f"page.{key}" for key in named} <= catalogue("en").keys()
+def test_every_text_that_a_page_names_exists() -> None:
+    for file in (HOME / "web").glob("*.html"):
+        template = file.read_text("utf-8")
+        for call, prefix in (("t", "page"), ("c", "compare.page")):
+            named = re.findall(rf'\b{call}\("([\w.]+)"', template)
+            assert {f"{prefix}.{key}" for key in named} <= catalogue("en").keys()
 
 
 @pytest.mark.parametrize(
