@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numcheck_jax.instrumentation import instrument
     from numcheck_jax.numerics_check import check_numerics
+    from numcheck_jax.profiling import profiler_ranges
     from numcheck_jax.simulation import simulate
 
 _HOME = {
     "check_numerics": "numcheck_jax.numerics_check",
     "instrument": "numcheck_jax.instrumentation",
+    "profiler_ranges": "numcheck_jax.profiling",
     "simulate": "numcheck_jax.simulation",
 }
 
-__all__ = ["check_numerics", "instrument", "simulate"]
+__all__ = ["check_numerics", "instrument", "profiler_ranges", "simulate"]
 
 
 def __getattr__(name: str) -> Any:

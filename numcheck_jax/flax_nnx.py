@@ -126,14 +126,19 @@ def _from_tree(treedef: Any, leaves: Sequence[Any]) -> Rebuilt:
 
 
 @contextlib.contextmanager
-def scopes() -> Iterator[None]:
+def scopes(
+    enter: Callable[[str], contextlib.AbstractContextManager[Any]] = jax.named_scope,
+) -> Iterator[None]:
     """Name NNX modules in whatever is traced inside the block.
 
     NNX pushes no names; here each module's ``__call__`` enters a scope named by its
     place below the module that was called first. Values are not touched.
+
+    Args:
+        enter: what to enter by that name.
     """
     nnx: Any = sys.modules.get("flax.nnx")
-    where = _Where()
+    where = _Where(enter)
     with contextlib.ExitStack() as stack:
         for cls in _classes(nnx.Module) if nnx is not None else ():
             call = vars(cls).get("__call__")
@@ -158,7 +163,10 @@ def _classes(base: type) -> set[type]:
 class _Where:
     """The module being called, and where the modules below the first one stand."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, enter: Callable[[str], contextlib.AbstractContextManager[Any]]
+    ) -> None:
+        self._enter = enter
         self.places: dict[int, tuple[Any, ...]] = {}
         self.current: tuple[Any, ...] = ()
 
@@ -176,7 +184,7 @@ class _Where:
             place, name = (), type(module).__name__
         self.current = place
         try:
-            with jax.named_scope(name):
+            with self._enter(name):
                 yield
         finally:
             self.places, self.current = before

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from numcheck_torch.instrumentation import instrument
     from numcheck_torch.monitor import TorchMonitor
     from numcheck_torch.numerics_check import check_numerics
+    from numcheck_torch.profiling import profiler_ranges
     from numcheck_torch.simulation import simulate
     from numcheck_torch.statistics import summarize
 
@@ -17,11 +18,19 @@ _HOME = {
     "TorchMonitor": "numcheck_torch.monitor",
     "check_numerics": "numcheck_torch.numerics_check",
     "instrument": "numcheck_torch.instrumentation",
+    "profiler_ranges": "numcheck_torch.profiling",
     "simulate": "numcheck_torch.simulation",
     "summarize": "numcheck_torch.statistics",
 }
 
-__all__ = ["TorchMonitor", "check_numerics", "instrument", "simulate", "summarize"]
+__all__ = [
+    "TorchMonitor",
+    "check_numerics",
+    "instrument",
+    "profiler_ranges",
+    "simulate",
+    "summarize",
+]
 
 
 def __getattr__(name: str) -> Any:
