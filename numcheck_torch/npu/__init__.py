@@ -7,6 +7,7 @@ Everything here works without it, and then says that there is no NPU.
 from __future__ import annotations
 
 from numcheck_torch.npu.attention import is_fused_attention, mask_facts
+from numcheck_torch.npu.debug_level import DebugLevel, kernel_debugging
 from numcheck_torch.npu.detection import Detection, overflow_detection
 from numcheck_torch.npu.door import has_npu, is_npu
 from numcheck_torch.npu.facts import device_facts
@@ -18,6 +19,7 @@ from numcheck_torch.npu.mode import OverflowMode, mode
 from numcheck_torch.npu.selftest import blind_reductions, untrusted_reductions
 
 __all__ = [
+    "DebugLevel",
     "Detection",
     "Lens",
     "OverflowFlag",
@@ -29,6 +31,7 @@ __all__ = [
     "has_padding",
     "is_fused_attention",
     "is_npu",
+    "kernel_debugging",
     "lens",
     "mask_facts",
     "mode",

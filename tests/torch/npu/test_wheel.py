@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -38,6 +39,7 @@ NAMES: dict[str, tuple[str, str, list[str]]] = {
     "init_dump": ("npu/npu_config.py", "init_dump", []),
     "finalize_dump": ("npu/npu_config.py", "finalize_dump", []),
     "set_dump": ("npu/npu_config.py", "set_dump", ["cfg_file"]),
+    "set_option": ("npu/npu_config.py", "set_option", ["option"]),
 }
 SWITCHES = {
     "conv.allow_hf32": "_allowHF32Conv",
@@ -84,6 +86,9 @@ def asked_for() -> set[str]:
     for path in PACKAGE.glob("*.py"):
         tree = ast.parse(path.read_text("utf-8"))
         for node in ast.walk(tree):
+            owner = getattr(node, "value", None)
+            if isinstance(node, ast.Attribute) and getattr(owner, "id", "") == "npu":
+                found.add(node.attr)
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ask":
                 found |= {
                     a.value
@@ -127,6 +132,24 @@ def test_precision_switches_are_attributes(switch: str, wheel: zipfile.ZipFile) 
     assert f'"{name}"' in body
     exported = wheel.read("torch_npu/npu/__init__.py").decode()
     assert f"{owner} = npu_config.{SWITCHES[switch]}()" in exported
+
+
+def test_the_options_we_set_exist_with_the_values_we_give(
+    wheel: zipfile.ZipFile,
+) -> None:
+    tree = source(wheel, "npu/npu_config.py")
+    (table,) = (
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and getattr(node.targets[0], "id", "") == "_option_map"
+    )
+    assert isinstance(table, ast.Dict)
+    pairs = zip(table.keys, table.values, strict=True)
+    values = {ast.literal_eval(key): value for key, value in pairs if key is not None}
+    levels = [str(level) for level in get_args(npu.DebugLevel)]
+    assert ast.literal_eval(values["ACL_OP_DEBUG_LEVEL"]) == levels
+    assert ast.literal_eval(values["ACL_DEBUG_DIR"]) is None  # any text
 
 
 def test_the_mode_is_decided_by_the_library(wheel: zipfile.ZipFile) -> None:
