@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
-from numcheck.errors import ArgumentTypeError
+from numcheck.errors import ArgumentTypeError, NonFiniteError
 from numcheck_torch.boundary import BOUNDARY
 from numcheck_torch.check_operator import checked_copy, checked_under_transforms
 from numcheck_torch.dtypes import is_measurable
@@ -44,7 +44,8 @@ def check_numerics(x: torch.Tensor, name: str, *, sync: bool = True) -> torch.Te
 
     Raises:
         NonFiniteError: `x`, or a value whose check was left over, holds a NaN or an
-            Inf. In a backward pass it comes out of ``backward()``.
+            Inf. In a backward pass it comes out of ``backward()``: on an NPU at its
+            end, when gradients are written already.
         ArgumentTypeError: `x` is not a tensor, or `name` is not a text.
 
     Example:
@@ -85,7 +86,27 @@ def _look(x: torch.Tensor, name: str, when: When, source: SourceLine | None) -> 
     ValueCheck(name, "forward", when, source).look(_local(x))
     if x.requires_grad and torch.is_grad_enabled() and not x.is_leaf:
         backward = ValueCheck(name, "backward", when, source)
-        x.register_hook(lambda gradient: backward.look(_local(gradient)))
+        x.register_hook(lambda gradient: _look_back(backward, _local(gradient)))
+
+
+def _look_back(check: ValueCheck, gradient: torch.Tensor) -> None:
+    """Check a gradient where an exception can leave the thread it is computed in.
+
+    PyTorch unwinds a hook that raised before it takes the exception from Python. The
+    guard of a device that is not its own may be written in Python, and then ends the
+    process there. A callback at the end of the backward pass raises safely.
+    """
+    try:
+        check.look(gradient)
+    except NonFiniteError as error:
+        if gradient.device.type != torch._C._get_privateuse1_backend_name():
+            raise
+        engine = torch.autograd.Variable._execution_engine
+        engine.queue_callback(functools.partial(_fail_with, error))
+
+
+def _fail_with(error: NonFiniteError) -> None:
+    raise error
 
 
 def _check_arguments(x: object, name: object) -> None:
