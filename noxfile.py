@@ -123,7 +123,8 @@ def bench(session: nox.Session) -> None:
 def npu(session: nox.Session) -> None:
     """Runs the PyTorch tests on a simulated NPU, as far as they can hold there."""
     session.install(*PINNED, "--editable", EXTRAS["torch"], *group("test-torch"))
-    where = [f"tests/torch/{d}" for d in ("identity", "lift", "recorder", "watch")]
+    names = "check_numerics data identity lift models recorder simulation watch"
+    where = [f"tests/torch/{name}" for name in names.split()]
     session.run(
         "pytest", "-p", "tests.torch.npu.everywhere", *(session.posargs or where)
     )

@@ -32,6 +32,9 @@ def settings_of_run(monitor: TorchMonitor, trace: Trace) -> dict[str, Setting]:
     if parameter is not None:
         settings["device"] = parameter.device.type
         settings.update(device_facts(parameter.device))
+        if hasattr(monitor.model, "simulation"):
+            # The arithmetic is another device's, so its overflows are too.
+            settings.pop("overflow_mode", None)
     for optimizer in monitor.optimizers[:1]:
         settings.update(settings_of(optimizer))
     for event in monitor.program.events:

@@ -265,7 +265,7 @@ def _arithmetic(func: Any, x: torch.Tensor) -> None:
 
 def treat_as_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let numcheck take the simulated tensors for plain ones, which real ones are."""
-    for name in ("calls", "recorder", "numerics_check"):
+    for name in ("batch", "calls", "numerics_check", "recorder", "simulation.machine"):
         module = importlib.import_module(f"numcheck_torch.{name}")
         for attribute in ("PLAIN", "_PLAIN"):
             plain = getattr(module, attribute, None)

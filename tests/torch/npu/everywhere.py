@@ -14,9 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NOT_HERE: Final = {
-    "test_compiled_": "PyTorch does not compile wrapper subclasses",
+    "test_compiled": "PyTorch does not compile wrapper subclasses",
+    "inside_compiled_code": "PyTorch does not compile wrapper subclasses",
+    "compiled_module": "PyTorch does not compile wrapper subclasses",
+    "of_compiled_code": "PyTorch does not compile wrapper subclasses",
+    "test_what_compiled_code_hides": "PyTorch does not compile wrapper subclasses",
+    "test_a_compiled_": "PyTorch does not compile wrapper subclasses",
+    "[aot_eager-": "PyTorch does not compile wrapper subclasses",
+    "[inductor-": "PyTorch does not compile wrapper subclasses",
     "test_settings_of_the_training_reach_the_finding": "expects the CPU's settings",
     "test_audit_of_the_first_step_sees_a_flushed_gradient": "asks for CPU autocast",
+    "test_a_weight_too_large_is_found_in_its_layer": "asks for CPU autocast",
     "test_search_for_a_loss_scale_is_no_fault": "asks for the CPU's scaler",
     "test_every_value_of_a_format_is_counted": "expects sums in float64",
     "test_chunks_merge_to_the_summary": "expects sums in float64",
@@ -28,11 +36,16 @@ NOT_HERE: Final = {
     "test_a_fully_sharded_step": "process groups do not take wrapper subclasses",
     "test_a_functional_collective": "process groups do not take wrapper subclasses",
     "has_its_family[<lambda>-attention]": "attention has no fused kernel here",
+    "test_scores_that_overflow_are_named": "attention has no fused kernel here",
     "test_a_checkpoint_recomputes_under_the_same_line_and_module[True]": (
         "a reentrant checkpoint leaves the thread of the device"
     ),
 }
-"""Tests that cannot hold on this device, by a part of their name, and why."""
+"""Tests that cannot hold on this device, by a part of their name, and why.
+
+What starts processes of its own (ranks, scripts, other libraries' trainers) would start
+them without the device, so those folders are left out whole.
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
