@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from typing import Any
 
 import click
 
-from numcheck.errors import NumcheckError
+from numcheck.errors import NonFiniteError, NumcheckError
 
 __all__ = ["main"]
 
@@ -58,6 +59,11 @@ def main(arguments: list[str] | None = None) -> Any:  # noqa: ANN401 - click dec
     """Run the command line; exit 0 clean, 1 with findings, 2 on an error."""
     try:
         return cli.main(arguments, prog_name="numcheck")
-    except NumcheckError as error:
+    except NonFiniteError as error:
+        click.echo(error, err=True)
+        sys.exit(1)
+    except (NumcheckError, OSError) as error:
         click.echo(f"numcheck: {error}", err=True)
-        sys.exit(2)
+    except Exception:  # noqa: BLE001 - Python's own exit code, 1, would say "findings"
+        traceback.print_exc()
+    sys.exit(2)

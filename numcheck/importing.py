@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from numcheck.report.busy import busy
 from numcheck.report.messages import LANGUAGES
 
 if TYPE_CHECKING:
@@ -61,11 +62,12 @@ def import_(
     from numcheck.report.writing import check_ending, write_file
 
     target = None if output is None else check_ending(output)
-    incidents = incidents_of(read_steps(dump))
-    found = [diagnose(incident) for incident in incidents]
-    if run is not None:
-        _keep(run, incidents, found)
-    whole = read_dump(dump)
+    with busy(dump):
+        incidents = incidents_of(read_steps(dump))
+        found = [diagnose(incident) for incident in incidents]
+        if run is not None:
+            _keep(run, incidents, found)
+        whole = read_dump(dump)
     content = Content(
         counted(f for findings in found for f in findings),
         dataclasses.replace(whole, events=()),

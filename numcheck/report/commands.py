@@ -13,6 +13,8 @@ from numcheck.report.messages import LANGUAGES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numcheck.report.content import Content
+
 __all__ = ["explain", "report", "triage"]
 
 _lang = click.option(
@@ -66,22 +68,34 @@ def report(
         with busy(str(target)) as progress:
             write_file(content, target, lang, progress)
     click.echo(terminal_report(content, lang, width, colour), nl=False, color=True)
-    context.exit(int(any(f.severity != "note" for f in content.findings)))
+    context.exit(_code(content))
+
+
+def _code(content: Content) -> int:
+    return int(any(finding.severity != "note" for finding in content.findings))
 
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path())
 @_lang
 @click.option("--width", type=click.IntRange(40), help="Cells in a line.")
-def triage(run: str, lang: str | None, width: int | None) -> None:
+@click.pass_context
+def triage(
+    context: click.Context, run: str, lang: str | None, width: int | None
+) -> None:
     """Walk through ten questions about the run folder RUN.
 
     They are those an engineer asks by hand; each answer was measured, none is guessed.
+    Exits like `numcheck report`: 0 when nothing was found, 1 with findings (errors or
+    warnings), 2 when the folder cannot be read.
     """
     from numcheck.report.past_run import content_of_run
     from numcheck.report.triage import triage_text
 
-    click.echo(triage_text(content_of_run(run), lang, width), nl=False)
+    with busy(run):
+        content = content_of_run(run)
+    click.echo(triage_text(content, lang, width), nl=False)
+    context.exit(_code(content))
 
 
 @click.command()

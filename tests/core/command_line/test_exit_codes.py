@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command exits with 0 when clean, 1 with findings, 2 on an error."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import numcheck.adapters
+import numcheck.cli
+import numcheck.doctor
+from numcheck.cli import COMMANDS, main
+from numcheck.diagnose import diagnose
+from numcheck.diagnose.incident_json import incident_to_json
+from numcheck.doctor import Check
+from numcheck.monitor import Monitor, Options
+from numcheck.record import RunWriter
+from tests.core.diagnose.story import Story
+from tests.core.foreign.dumps import SAMPLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numcheck.diagnose import Finding, Incident
+
+
+def step(values: list[float], number: int = 0) -> Incident:
+    """Returns a step whose loss is the sum of the logarithms of its batch."""
+    story = Story(number)
+    x = story.source("input", np.array(values, np.float32))
+    y = story.op("log", np.log, x, op="log")
+    story.keep("loss", story.op("sum", np.sum, y, op="reduce_sum"))
+    return story.incident()
+
+
+class FakeAdapter:
+    """Watches a script that trains nothing itself: the step is told by its name."""
+
+    name = "fake"
+
+    def __init__(self, finding: Finding | None = None) -> None:
+        self.finding = finding
+
+    def examine(self) -> list[Check]:
+        return [Check("fake", "problem" if self.finding else "ok", "a device")]
+
+    def demonstrate(self) -> Monitor:
+        return self._monitor(Options(on_error="record"))
+
+    @contextlib.contextmanager
+    def watching(self, options: Options) -> Iterator[list[Monitor]]:
+        yield [self._monitor(options)]
+
+    def _monitor(self, options: Options) -> Monitor:
+        monitor = Monitor(dataclasses.replace(options, on_error="record"))
+        if self.finding is not None:
+            monitor.deliver([self.finding])
+        return monitor
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> dict[str, str]:
+    """Returns files and folders that are clean and that are not."""
+    for name, values in (("healthy", [1.0, 2.0]), ("failed", [1.0, 0.0])):
+        incident = step(values)
+        writer = RunWriter(tmp_path / name, meta={"framework": "test"})
+        writer.trace.trace(incident.trace)
+        if name == "failed":
+            writer.incident(0, incident.trace, incident_to_json(incident))
+    ordinary = np.random.default_rng(0).normal(size=(64, 2)).astype(np.float32)
+    np.save(tmp_path / "clean.npy", ordinary)
+    np.save(tmp_path / "bad.npy", np.where(ordinary > 2, np.nan, ordinary))
+    (tmp_path / "script.py").write_text("x = 1\n", "utf-8")
+    (tmp_path / "broken.py").write_text("raise ValueError\n", "utf-8")
+    names = ("healthy", "failed", "clean.npy", "bad.npy", "script.py", "broken.py")
+    held = {name.partition(".")[0]: str(tmp_path / name) for name in names}
+    return held | {
+        "page": str(tmp_path / "out.html"),
+        "causal": str(SAMPLES / "causal"),
+        "batch": str(SAMPLES / "batch"),
+    }
+
+
+# For each command: arguments that end clean, with findings, and with an error. A
+# command that only tells something has no findings.
+CALLS: dict[str, tuple[str, str | None, str]] = {
+    "compare": ("{healthy} {healthy}", "{healthy} {failed}", "{healthy} missing"),
+    "data": ("{clean}", "{bad}", "missing.npy"),
+    "demo": ("--output {page}", None, "--framework none"),
+    "doctor": ("", "", "--no-such-option"),
+    "explain": ("N101", None, "N999"),
+    "fit": ("{clean}", None, "missing.npy"),
+    "formats": ("fp16", None, "float17"),
+    "import": ("{causal}", "{batch}", "missing"),
+    "profiles": ("", None, "no-such-device"),
+    "range": ("fp16 1", None, "fp16 many"),
+    "report": ("{healthy}", "{failed}", "missing"),
+    "run": ("{script}", "{script}", "{broken}"),
+    "triage": ("{healthy}", "{failed}", "missing"),
+}
+
+
+def ending(command: str, arguments: str, inputs: dict[str, str]) -> int | str | None:
+    """Returns the exit code of a command."""
+    with pytest.raises(SystemExit) as ended:
+        main([command, *arguments.format(**inputs).split()])
+    return ended.value.code
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, finding: Finding | None) -> None:
+    """Makes one stand-in the only adapter that is installed."""
+    for module in ("adapters", "demo", "doctor", "running"):
+        monkeypatch.setattr(
+            f"numcheck.{module}.adapters", lambda: (FakeAdapter(finding),)
+        )
+
+
+def test_every_command_is_tried_here() -> None:
+    assert CALLS.keys() == COMMANDS.keys()
+
+
+@pytest.mark.parametrize("command", sorted(CALLS))
+def test_clean_ends_with_zero(
+    command: str, inputs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(monkeypatch, None)
+    assert ending(command, CALLS[command][0], inputs) in (0, None)
+
+
+@pytest.mark.parametrize("command", sorted(c for c in CALLS if CALLS[c][1] is not None))
+def test_findings_end_with_one(
+    command: str, inputs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (finding,) = diagnose(step([1.0, 0.0]))
+    installed(monkeypatch, finding)
+    assert ending(command, str(CALLS[command][1]), inputs) == 1
+
+
+@pytest.mark.parametrize("command", sorted(CALLS))
+def test_an_error_ends_with_two_and_is_told_on_standard_error(
+    command: str,
+    inputs: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    installed(monkeypatch, None)
+    assert ending(command, CALLS[command][2], inputs) == 2
+    assert capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(PermissionError("no entry"), "no entry"), (ZeroDivisionError(), "Traceback")],
+    ids=["of the system", "of our own"],
+)
+def test_a_failure_nobody_foresaw_is_no_finding(
+    error: Exception, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(numcheck.cli.cli, "main", fail)
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), pytest.raises(SystemExit) as ended:
+        main(["formats"])
+    assert ended.value.code == 2
+    assert told in said.getvalue()
