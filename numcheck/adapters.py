@@ -92,10 +92,12 @@ def instrument(target: Any, **options: Any) -> Any:  # noqa: ANN401 - any framew
     Traceback (most recent call last):
     numcheck.errors.AmbiguousTargetError: no framework could be meant by ...
     """
-    if not callable(target):
+    if isinstance(target, type) or not callable(target):
+        is_class = isinstance(target, type)
+        what = f"the class {target.__name__}" if is_class else type(target).__name__
         msg = (
             "instrument expects a module, a compiled function or a plain function, "
-            f"got {type(target).__name__}"
+            f"got {what}{'; make an object of it first' if is_class else ''}"
         )
         raise ArgumentTypeError(msg)
     owners = [a for a in adapters() if a.claims(target)]

@@ -7,9 +7,11 @@ import functools
 import types
 from typing import TYPE_CHECKING, Any
 
-from numcheck.errors import ArgumentError, ArgumentTypeError
+from numcheck.errors import ArgumentError, ArgumentTypeError, NonFiniteError
 from numcheck.monitor import options_from
+from numcheck_jax.frames import outside
 from numcheck_jax.monitor import JaxMonitor
+from numcheck_jax.refusal import check_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +34,14 @@ class Watched:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function; see it for arguments and results."""
-        return self.numcheck.call(args, kwargs)
+        __tracebackhide__ = True
+        try:
+            return self.numcheck.call(args, kwargs)
+        except Exception as error:
+            # Between the user's frames ours would only be in the way.
+            found = isinstance(error, NonFiniteError)
+            error.__traceback__ = None if found else outside(error.__traceback__)
+            raise
 
     def __getattr__(self, name: str) -> Any:
         """Answer with the function's own attributes, ``lower`` and such."""
@@ -74,7 +83,8 @@ def instrument(
         The function; its attribute ``numcheck`` is the `Monitor`.
 
     Raises:
-        ArgumentTypeError: `function` cannot be called.
+        ArgumentTypeError: `function` cannot be called, is a class, or is another
+            framework's.
         ArgumentError: an option has a value that cannot be used.
 
     Example:
@@ -86,10 +96,7 @@ def instrument(
         >>> step.numcheck.findings
         ()
     """
-    given: object = function
-    if not callable(given):
-        kind = type(function).__name__
-        raise ArgumentTypeError(f"instrument expects a function, got {kind}")
+    check_function(function)
     if lag not in (0, 1):
         raise ArgumentError(f"lag must be 0 or 1, got {lag!r}")
     picker: object = loss

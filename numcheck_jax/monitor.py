@@ -23,6 +23,7 @@ from numcheck_jax.ingraph import enter, leave, reconstruct
 from numcheck_jax.inquiry import Inquiry
 from numcheck_jax.mail import Mail
 from numcheck_jax.observed import recorded, scalars
+from numcheck_jax.refusal import check_leaves
 from numcheck_jax.results import result_of
 from numcheck_jax.sentinel import Flag, is_bad, is_watchable, launch, values
 from numcheck_jax.skipping import without_update
@@ -104,11 +105,14 @@ class JaxMonitor(Monitor):
         Raises:
             NonFiniteError: this step or the one before broke, under
                 ``on_error="raise"``.
+            ArgumentTypeError: the arguments are another framework's.
         """
         with named(first=self._calls == 0):
             call = None if self._closed else self._before(args, kwargs)
             if call is None:
                 return self.function(*args, **kwargs)
+            if self._calls == 0:
+                check_leaves(call.given)
             if is_traced(call.given):
                 return self._traced(call)
             plan = self._planned(call)

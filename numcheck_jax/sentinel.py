@@ -50,7 +50,10 @@ def is_watchable(leaf: object) -> bool:
 
 @functools.cache
 def _is_inexact(dtype: Any) -> bool:
-    return bool(jnp.issubdtype(dtype, jnp.inexact))
+    try:
+        return bool(jnp.issubdtype(dtype, jnp.inexact))
+    except TypeError:  # the label of another library
+        return False
 
 
 def damaged(arrays: Sequence[ArrayLike]) -> jax.Array:
