@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A trace for tools that plot: TensorBoard through any writer, W&B by dictionaries.
 
-Nothing of those tools is imported here; the writer is the caller's.
+Nothing of those tools is imported here; writer or logging function are the caller's.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from numcheck.report.figures import binades, headroom_bits
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numcheck.record.site import Site
     from numcheck.record.trace import Trace
 
-__all__ = ["ScalarWriter", "log_trace", "scalars"]
+__all__ = ["DictionaryLog", "ScalarWriter", "log_trace", "scalars"]
 
 
 class ScalarWriter(Protocol):
@@ -29,6 +29,14 @@ class ScalarWriter(Protocol):
 
     def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> object:
         """Note one number of one step."""
+        ...
+
+
+class DictionaryLog(Protocol):
+    """A function that takes all numbers of a step at once: ``wandb.log`` does."""
+
+    def __call__(self, values: dict[str, float], /, *, step: int) -> object:
+        """Note the numbers of one step by name."""
         ...
 
 
@@ -89,30 +97,49 @@ def _tag(site: Site) -> str:
     return site.name if site.kind != "operator" else f"{site.name}.{site.index}"
 
 
-def log_trace(trace: Trace, writer: ScalarWriter, rank: int = 0) -> None:
+def log_trace(
+    trace: Trace, writer: ScalarWriter | DictionaryLog, rank: int = 0, *, since: int = 0
+) -> None:
     """Write a trace's scalars, and its exponent histograms where the writer can.
 
     Args:
         trace: what was recorded.
         writer: any object with ``add_scalar(tag, value, step)``, such as
             ``torch.utils.tensorboard.SummaryWriter``; histograms need
-            ``add_histogram_raw`` as well. Their axis is the binary exponent.
+            ``add_histogram_raw`` as well. Their axis is the binary exponent. Or a
+            function of a dictionary and a step, such as ``wandb.log``.
         rank: whose values.
+        since: first step to write, where earlier ones were written before.
+
+    Example:
+        >>> from numcheck.record.trace import Event, Trace
+        >>> trace = Trace((), {}, (Event("loss", 0, 2.5), Event("loss", 1, 2.25)))
+        >>> log_trace(trace, lambda values, step: print(step, values), since=1)
+        1 {'numcheck/loss': 2.25}
     """
+    add_scalar = getattr(writer, "add_scalar", None)
     for step, values in scalars(trace, rank).items():
-        for tag, value in values.items():
-            writer.add_scalar(tag, value, step)
-    raw = getattr(writer, "add_histogram_raw", None)
-    if raw is None:
-        return
-    for (step, whose), summaries in sorted(trace.summaries.items()):
-        if whose != rank:
+        if step < since:
             continue
-        for index, summary in summaries.items():
+        if add_scalar is None:
+            cast("DictionaryLog", writer)(values, step=step)
+            continue
+        for tag, value in values.items():
+            add_scalar(tag, value, step)
+    raw = getattr(writer, "add_histogram_raw", None)
+    if raw is not None:
+        for step, tag, drawn in _histograms(trace, rank):
+            if step >= since:
+                raw(tag, **drawn, global_step=step)
+
+
+def _histograms(trace: Trace, rank: int) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    for (step, whose), summaries in sorted(trace.summaries.items()):
+        for index, summary in summaries.items() if whose == rank else ():
             lowest, counts = binades(summary.exponents or {})
             if any(counts):
                 tag = f"numcheck/exponents/{_tag(trace.sites[index])}"
-                raw(tag, **_histogram(lowest, counts), global_step=step)
+                yield step, tag, _histogram(lowest, counts)
 
 
 def _histogram(lowest: int, counts: Sequence[int]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import html.parser
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,9 +22,6 @@ from numcheck.report.notebook import (
     trace_html,
 )
 from tests.core.report import fixture
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LAST = fixture.STEPS[-1]
 
@@ -102,21 +99,22 @@ def test_a_writer_of_histograms_gets_the_exponents() -> None:
     assert (drawn["min"], drawn["max"]) == (-5, 15)
 
 
-def test_tensorboard_s_own_writer_takes_it_all(tmp_path: Path) -> None:
-    torch_writer = pytest.importorskip("torch.utils.tensorboard", exc_type=ImportError)
-    reader = pytest.importorskip(
-        "tensorboard.backend.event_processing.event_file_loader"
-    )
-    with torch_writer.SummaryWriter(str(tmp_path)) as writer:
-        log_trace(fixture.trace(), writer)
-    (file,) = tmp_path.iterdir()
-    tags = {
-        value.tag
-        for event in reader.EventFileLoader(str(file)).Load()
-        for value in event.summary.value
-    }
-    assert "numcheck/nan/loss" in tags
-    assert "numcheck/exponents/loss" in tags
+def test_a_logging_function_gets_each_step_s_dictionary_once() -> None:
+    logged: dict[int, dict[str, float]] = {}
+
+    def log(values: dict[str, float], step: int) -> None:
+        assert step not in logged
+        logged[step] = values
+
+    log_trace(fixture.trace(), log)
+    assert repr(logged) == repr(scalars(fixture.trace()))
+
+
+def test_earlier_steps_are_left_to_earlier_calls() -> None:
+    writer = HistogramWriter()
+    log_trace(fixture.trace(), writer, since=LAST)
+    assert {step for _, step in writer.seen} == {LAST}
+    assert {step for _, step in writer.histograms} == {LAST}
 
 
 class Balance(html.parser.HTMLParser):
