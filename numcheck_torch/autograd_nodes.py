@@ -42,7 +42,10 @@ def autograd_phase(*, in_module: bool) -> Phase | None:
     """
     if current_task() == -1:
         return "backward" if _is_seeding() else None
-    again = torch.is_grad_enabled() and (in_module or _is_under_checkpoint())
+    if torch.is_grad_enabled():
+        again = in_module or _is_under_checkpoint()
+    else:  # inside an autograd function that a module calls, or a gradient of its own
+        again = in_module and _is_under_checkpoint()
     return "recompute" if again else "backward"
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from collections.abc import Set as AbstractSet
 
-__all__ = ["reaches"]
+__all__ = ["leaves_behind", "nodes_behind", "reaches"]
 
 _FURTHEST = 10_000
 
@@ -37,14 +37,36 @@ def reaches(
         True
     """
     wanted = {t.grad_fn for t in targets if t.grad_fn is not None}
+    return any(
+        node in wanted or id(getattr(node, "variable", None)) in leaves
+        for node in nodes_behind(roots)
+    )
+
+
+def nodes_behind(roots: Iterable[Any]) -> Iterator[Any]:
+    """Yield each node of the graph behind the roots, the nearest of a path first.
+
+    Args:
+        roots: tensors; what else may be differentiated is passed over.
+    """
     waiting = [r.grad_fn for r in roots if isinstance(r, torch.Tensor)]
     seen: set[Any] = set()
     while waiting and len(seen) < _FURTHEST:
         node: Any = waiting.pop()
         if node is None or node in seen:
             continue
-        if node in wanted or id(getattr(node, "variable", None)) in leaves:
-            return True
+        yield node
         seen.add(node)
         waiting.extend(edge for edge, _ in node.next_functions)
-    return False
+
+
+def leaves_behind(roots: Iterable[Any]) -> list[torch.Tensor]:
+    """Return the tensors at the ends of the graph, whose ``.grad`` would be written.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> leaves_behind([(x * 2).sum()])[0] is x
+        True
+    """
+    found = (getattr(node, "variable", None) for node in nodes_behind(roots))
+    return [leaf for leaf in found if leaf is not None]

@@ -304,6 +304,9 @@ class TorchMonitor(Bench):
 
     def _check_last_update(self) -> None:
         """Look at what the last update left, since no step will."""
+        if self._is_bad:
+            # What it left follows from what was found before it.
+            return
         reading = look(list(self.model.named_parameters()), [])
         if not reading.is_healthy and self._earlier is not None:
             _, self._window.program = self._earlier

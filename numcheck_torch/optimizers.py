@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
+
+from numcheck_torch.living import living
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -38,8 +39,7 @@ def find_optimizers(parameters: Collection[int]) -> list[torch.optim.Optimizer]:
         >>> find_optimizers({id(w)}) == [sgd]
         True
     """
-    # By type, not isinstance: proxies of other libraries run code when asked.
-    found = [o for o in gc.get_objects() if issubclass(type(o), torch.optim.Optimizer)]
+    found = living(torch.optim.Optimizer)
     real = [o for o in found if innermost(o) is o and hasattr(o, "param_groups")]
     return [o for o in real if trains(o, parameters)]
 

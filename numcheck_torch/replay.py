@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a step's program again, and leaves everything as it was.
 
-Gradients are taken with ``torch.autograd.grad``: nothing is written to ``.grad``, and
-what a program hangs on gradient accumulation (an optimizer in the backward pass, the
-reducer of a distributed module) stays asleep.
+Nothing stays written in ``.grad``, and what a program hangs on gradient accumulation
+(an optimizer in the backward pass, the reducer of a distributed module) stays asleep.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import torch
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_torch.buffers import BufferSnapshot, buffer_places
 from numcheck_torch.capture import Forward, RandomState, without_autocast
+from numcheck_torch.differentiation import gradients_of
 from numcheck_torch.places import call_at
 from numcheck_torch.program import Operation, Slot
 from numcheck_torch.trees import map_leaves, named_tensors, tensors
@@ -167,13 +167,12 @@ class Runner:
             None if s is None else s.to(r.dtype)
             for r, s in zip(roots, event.seeds, strict=True)
         ]
-        found = torch.autograd.grad(
+        found = gradients_of(
             roots,
             leaves,
             seeds,
-            retain_graph=event.retains or event.creates,
-            create_graph=event.creates,
-            allow_unused=True,
+            retains=event.retains or event.creates,
+            creates=event.creates,
         )
         if not event.accumulates:
             for slot, gradient in zip(event.outputs, found, strict=True):

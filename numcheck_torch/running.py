@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gc
 import sys
 import weakref
 from pathlib import Path
@@ -22,6 +21,7 @@ import torch
 from numcheck.errors import NonFiniteError
 from numcheck_torch import doors
 from numcheck_torch.instrumentation import instrument
+from numcheck_torch.living import living
 from numcheck_torch.monitor import TorchMonitor
 from numcheck_torch.optimizers import parameters_of, trains
 from numcheck_torch.places import nearest_place
@@ -250,7 +250,7 @@ def _owners(parameters: set[int]) -> list[torch.nn.Module]:
             known[id(module)] |= any(inner)
         return known[id(module)]
 
-    found = [o for o in gc.get_objects() if issubclass(type(o), torch.nn.Module)]
+    found = living(torch.nn.Module)
     kinds = (torch.jit.ScriptModule, torch.nn.ModuleDict, torch.nn.ModuleList)
     ready = [m for m in found if "_modules" in m.__dict__ and not isinstance(m, kinds)]
     return [m for m in ready if holds(m)]

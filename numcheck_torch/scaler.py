@@ -8,11 +8,12 @@ being skipped, or when the scale has fallen below one.
 
 from __future__ import annotations
 
-import gc
 import weakref
 from typing import TYPE_CHECKING
 
 import torch
+
+from numcheck_torch.living import living
 
 if TYPE_CHECKING:
     from numcheck_torch.program import Program
@@ -42,9 +43,10 @@ class ScaleWatch:
     def look_around(self) -> None:
         """Find the living scalers, unless the one in use is known."""
         if self.scaler is None:
-            kind = torch.amp.GradScaler
-            found = [o for o in gc.get_objects() if issubclass(type(o), kind)]
-            self._candidates = [weakref.ref(scaler) for scaler in found]
+            # One that is switched off has no scale.
+            found = living(torch.amp.GradScaler)
+            enabled = [scaler for scaler in found if scaler.is_enabled()]
+            self._candidates = [weakref.ref(scaler) for scaler in enabled]
 
     def recognise(self, program: Program) -> None:
         """Learn which scaler is in use from the scale that a loss was given."""
@@ -64,7 +66,7 @@ class ScaleWatch:
     @property
     def tensor(self) -> torch.Tensor | None:
         """The scale, where it lives; None while there is none."""
-        return None if self.scaler is None else self.scaler._scale
+        return self.scaler._scale if self.is_dynamic and self.scaler else None
 
     @property
     def value(self) -> float | None:

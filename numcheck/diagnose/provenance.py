@@ -163,7 +163,9 @@ def _importance(origin: Origin) -> tuple[int, bool, int]:
 def _place(site: Site) -> tuple[object, ...]:
     if site.kind == "source":
         return ("source", site.role)
-    return site.op, site.source, site.phase
+    # What is computed again in the backward breaks again.
+    phase = "forward" if site.phase == "recompute" else site.phase
+    return site.op, site.source, phase
 
 
 def _spread(view: StepView, start: int, into: set[int]) -> None:
