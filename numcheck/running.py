@@ -79,6 +79,12 @@ class ScriptWatcher(Protocol):
 )
 @click.option("--every", type=click.IntRange(1), help="Audit a step every so many.")
 @click.option(
+    "--experiments/--no-experiments",
+    default=True,
+    show_default=True,
+    help="Run a failing step again with one thing changed, to tell the cause.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False),
@@ -87,7 +93,7 @@ class ScriptWatcher(Protocol):
 @click.argument("script", metavar="SCRIPT")
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
-def run(
+def run(  # noqa: PLR0913 - one argument for each option
     context: click.Context,
     *,
     module: bool,
@@ -95,6 +101,7 @@ def run(
     on_error: OnError,
     level: Level,
     every: int | None,
+    experiments: bool,
     output: str | None,
     script: str,
     arguments: tuple[str, ...],
@@ -109,7 +116,9 @@ def run(
 
     if output is not None:
         check_ending(output)  # before hours of training, not after
-    options = Options(level, every, on_error=on_error, run=folder)
+    options = Options(
+        level, every, on_error=on_error, run=folder, experiments=experiments
+    )
     start = _starter(script, arguments, is_module=module)
     with contextlib.ExitStack() as stack:
         watched = _watch(stack, options)

@@ -12,6 +12,7 @@ from numcheck.diagnose.finding import Advice, Evidence
 from numcheck.diagnose.incident import Incident
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.record.trace import Event
+from numcheck.report.experimenting import experimenting
 from numcheck_jax import observed
 from numcheck_jax.checked import from_checks
 from numcheck_jax.laboratory import JaxLaboratory
@@ -112,9 +113,13 @@ class Inquiry:
         incident = self._incident(call, trace, laboratory.roles)
         incident = dataclasses.replace(incident, reproduced=reproduced)
         self._monitor.keep(incident)
-        found = investigate(
-            incident, laboratory, experiments=self._monitor.options.experiments
-        )
+        with experimenting() as progress:
+            found = investigate(
+                incident,
+                laboratory,
+                experiments=self._monitor.options.experiments,
+                progress=progress,
+            )
         self._monitor.keep(found.incident)
         if not found.findings:
             self.benign.update(broken)

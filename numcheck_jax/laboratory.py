@@ -114,7 +114,9 @@ class JaxLaboratory:
                 if key in places and key in self.results
             }
 
-    def in_format(self, name: Literal["same", "float32", "float64"]) -> Outcome:
+    def in_format(
+        self, name: Literal["same", "bfloat16", "float32", "float64"]
+    ) -> Outcome:
         """Run the step with its lower-precision dtypes lifted.
 
         Raises:
@@ -200,6 +202,37 @@ class JaxLaboratory:
                 raise CannotRunError("the state of the first step was donated")
             leaves[i] = leaf
         return self._again(leaves)
+
+    def with_loss_scale(self, factor: float, scale: float) -> Outcome:
+        """Run the step with another number where it multiplies the loss by `factor`."""
+        from numcheck_jax.varied import with_factor
+
+        with self._running():
+            args = arguments(self.program, self.call.leaves)
+            outs = with_factor(self.program.closed, args, factor, scale)
+            return self._outcome(self.program, outs)
+
+    def with_clipping(self, limit: float | None) -> Outcome:
+        """Refuse: where the update takes its gradients is not known.
+
+        Raises:
+            CannotRunError: always.
+        """
+        raise CannotRunError(
+            "the update is part of the program, which does not say where it takes "
+            "its gradients"
+        )
+
+    def operator_wider(
+        self, trace: Trace, site: Site, name: Literal["float32", "float64"]
+    ) -> Outcome:
+        """Run one operator alone in a wider format, with the operands it had."""
+        from numcheck_jax.varied import operator_wider
+
+        with self._running():
+            args = arguments(self.program, self.call.leaves)
+            found = operator_wider(self.program.closed, args, trace, site, name)
+            return Outcome({"result": found})
 
     def operator_on_cpu(self, trace: Trace, site: Site) -> Outcome:
         """Refuse: XLA fuses operators, so none of them ran alone on the device.

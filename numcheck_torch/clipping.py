@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from numcheck.diagnose import diagnose
-from numcheck.diagnose.incident import Incident
+from numcheck.diagnose.incident import Experiment, Incident
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.diagnose.load import format_of
 from numcheck.measure.summary import Summary
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from numcheck_torch.monitor import TorchMonitor
 
 __all__ = ["tell_clipped_away"]
+
+_NORM = "gradient norm"
 
 
 def tell_clipped_away(
@@ -49,9 +51,29 @@ def tell_clipped_away(
         monitor.observe(note=f"the norm of the gradients is infinite: {error}")
         return
     settings = settings_of_run(monitor, trace)
-    incident = Incident(trace, monitor.step, reproduced=True, settings=settings)
+    incident = Incident(
+        trace,
+        monitor.step,
+        reproduced=True,
+        experiments={"without_clipping": _unclipped(trace.at(monitor.step))},
+        settings=settings,
+    )
     monitor.keep(incident)
     monitor.deliver(diagnose(incident))
+
+
+def _unclipped(view: StepView) -> Experiment:
+    """Return what the replay says: it gave the gradients as they were before."""
+    held = [
+        view.summary(site)
+        for site in view.kept()
+        if site.role == "gradient" and site.op != _NORM
+    ]
+    known = [s for s in held if s is not None]
+    healthy = all(s.is_finite is not False for s in known)
+    amax = max((s.amax for s in known if s.amax is not None), default=math.nan)
+    result: Literal["healthy", "failed"] = "healthy" if healthy else "failed"
+    return Experiment("without_clipping", result, fields={"amax": amax})
 
 
 def _with_norm(trace: Trace, step: int, dtype: str) -> Trace:
@@ -69,7 +91,7 @@ def _with_norm(trace: Trace, step: int, dtype: str) -> Trace:
     )
     kept = Site(
         norm.index + 1,
-        "gradient norm",
+        _NORM,
         "optimizer",
         kind="kept",
         role="gradient",

@@ -9,6 +9,7 @@ from numcheck.diagnose import diagnose, investigate, tightest
 from numcheck.diagnose.device import is_flagged
 from numcheck.diagnose.incident import Incident
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck.report.experimenting import experimenting
 from numcheck_torch.distributed import of_rank
 from numcheck_torch.reopened import reopened
 from numcheck_torch.sentinel import FLAG
@@ -54,7 +55,8 @@ def inquire(
     )
     monitor.keep(incident)
     wanted = monitor.options.experiments and reproduced is True
-    found = investigate(incident, laboratory, experiments=wanted)
+    with experimenting() as progress:
+        found = investigate(incident, laboratory, experiments=wanted, progress=progress)
     monitor.keep(found.incident)
     monitor.deliver([reopened(f, laboratory) for f in found.findings])
 

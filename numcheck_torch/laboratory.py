@@ -17,7 +17,7 @@ from numcheck_torch.npu import overflow_flag
 from numcheck_torch.replay import Runner, uncompiled, undisturbed
 from numcheck_torch.sentinel import look
 from numcheck_torch.statistics import WITHOUT_FLOAT64, summarize
-from numcheck_torch.update import finite, rehearse
+from numcheck_torch.update import clipped, finite, rehearse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = ["TorchLaboratory"]
 
-_WIDER = {"float32": torch.float32, "float64": torch.float64}
+_WIDER = {
+    "bfloat16": torch.bfloat16,
+    "float32": torch.float32,
+    "float64": torch.float64,
+}
 
 
 class TorchLaboratory:
@@ -80,6 +84,7 @@ class TorchLaboratory:
         self._repaired = tuple(repaired)
         self._meta = dict(meta or {})
         self._overflowed = False
+        self._clipped_to: float | None = None
         self._checked: dict[str, Summary] = {}
         self._form: Callable[[torch.nn.Module], torch.nn.Module] | None = None
         self._batch = Batch(model, program)
@@ -118,7 +123,9 @@ class TorchLaboratory:
         self._record(recorder)
         return builder.build(**self._meta), recorder.departures
 
-    def in_format(self, name: Literal["same", "float32", "float64"]) -> Outcome:
+    def in_format(
+        self, name: Literal["same", "bfloat16", "float32", "float64"]
+    ) -> Outcome:
         """Run the step with its lower-precision dtypes lifted to the named format."""
         from numcheck_torch.lift import Lift, lifted_parameters
 
@@ -163,16 +170,51 @@ class TorchLaboratory:
             found = self._run()
         return self._outcome(found)
 
+    def with_loss_scale(self, factor: float, scale: float) -> Outcome:
+        """Run the step with another number where it multiplies the loss by `factor`."""
+        from numcheck_torch.factors import OtherFactor
+
+        with self._ready(), OtherFactor(factor, scale) as other:
+            found = self._run()
+        if not other.met:
+            raise CannotRunError(f"the loss was not multiplied by {factor:g}")
+        return self._outcome(found)
+
+    def with_clipping(self, limit: float | None) -> Outcome:
+        """Run the step and its update on gradients clipped to a global norm."""
+        from numcheck_torch.recorder import Recorder
+
+        if not self._optimizers:
+            raise CannotRunError("the update of the step is not at hand")
+        builder = TraceBuilder(self.step)
+        self._clipped_to = limit
+        try:
+            self._record(Recorder(builder, modules=self.model, measure="full"))
+        finally:
+            self._clipped_to = None
+        view = builder.build().at(self.step)
+        held = {site.op: view.summary(site) for site in view.kept()}
+        return Outcome({op: s for op, s in held.items() if s is not None})
+
+    def operator_wider(
+        self, trace: Trace, site: Site, name: Literal["float32", "float64"]
+    ) -> Outcome:
+        """Run one operator alone in a wider format, with the operands it had."""
+        from numcheck_torch.one_operator import Alone, wider
+
+        with self._ready(), Alone(trace, site, wider(_WIDER[name])) as beside:
+            self._run()
+        recorded = trace.at(*next(iter(trace.summaries))).summary(site)
+        return Outcome({"result": beside.outcome(recorded)})
+
     def operator_on_cpu(self, trace: Trace, site: Site) -> Outcome:
         """Run one operator alone on the CPU, with the operands it had in the step."""
-        from numcheck_torch.one_operator import OnCpu
+        from numcheck_torch.one_operator import Alone, on_cpu
 
         self._device()
-        with self._ready(), OnCpu(trace, site) as beside:
+        with self._ready(), Alone(trace, site, on_cpu) as beside:
             self._run()
-        if beside.result is None:
-            raise CannotRunError(f"{site.op} did not run again")
-        return Outcome({"result": summarize(beside.result)})
+        return Outcome({"result": beside.outcome(None)})
 
     def one_by_one(self) -> Outcome:
         """Run the step, waiting for the device after each operator."""
@@ -284,11 +326,14 @@ class TorchLaboratory:
                 recorder.keep(output, _output_name(name), "output")
             for name, gradient in found.gradients.items():
                 recorder.keep(gradient, f"gradient:{name}", "gradient")
+            gradients = found.gradients
+            if self._clipped_to is not None:
+                gradients = clipped(gradients, self._clipped_to)
             for optimizer in self._optimizers:
                 rehearse(
                     optimizer,
                     self.model,
-                    found.gradients,
+                    gradients,
                     recorder,
                     repaired=bool(self._repaired),
                 )

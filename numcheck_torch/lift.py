@@ -34,10 +34,14 @@ _BIT_VIEWS: Final = frozenset({"aten.view.dtype"})
 def lifted_dtypes(dtype: torch.dtype | None) -> dict[torch.dtype, torch.dtype]:
     """Return what each dtype becomes under a lift to `dtype`; None lifts to itself.
 
+    bfloat16 is no wider than float16, but has float32's range: it takes its place.
+
     Example:
         >>> lifted_dtypes(torch.float64)[torch.float32]
         torch.float64
     """
+    if dtype == torch.bfloat16:
+        return {torch.float16: dtype}
     low = set(LOW_PRECISION)
     if dtype == torch.float64:
         low.add(torch.float32)

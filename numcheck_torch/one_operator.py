@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two questions to a device: one operator alone on the CPU, and all of them one by one.
+"""One operator alone, run again elsewhere; and all of them, one by one.
 
 The first is the device makers' own procedure: the operator that broke, with the very
-operands it had, run again where it cannot be the kernel's fault.
+operands it had, run again where it cannot be the kernel's fault, or in a format that
+has room for its result.
 """
 
 from __future__ import annotations
@@ -14,33 +15,40 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck_torch.lift import lifted_dtypes
 from numcheck_torch.operators import describe
+from numcheck_torch.statistics import summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from torch._ops import OpOverload
 
+    from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
     from numcheck.record.trace import Trace
 
-__all__ = ["OnCpu", "OneByOne"]
+__all__ = ["Alone", "OneByOne", "on_cpu", "wider"]
 
 
-class OnCpu(TorchDispatchMode):
-    """Runs one chosen call of an operator a second time, on the CPU.
+class Alone(TorchDispatchMode):
+    """Runs one chosen call of an operator a second time, on other operands.
 
     Args:
         trace: the recorded step.
         site: one of its sites; the operator that made it is chosen.
+        change: makes the second run's (args, kwargs) out of copies of the first's.
 
     Attributes:
         result: the output that the site stands for; None until it was run.
+        own: what the program's own run of it gave.
     """
 
-    def __init__(self, trace: Trace, site: Site) -> None:
+    def __init__(self, trace: Trace, site: Site, change: Callable[[Any], Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.result: torch.Tensor | None = None
+        self.own: torch.Tensor | None = None
+        self._change = change
         self._op = site.op
         self._output = site.output
         self._before = sum(
@@ -61,12 +69,34 @@ class OnCpu(TorchDispatchMode):
         if self._before:
             self._before -= 1
             return func(*args, **given)
-        here = tree_map(_on_cpu, (args, given))
+        here = self._change((args, given))
         found = func(*args, **given)
-        outputs = [t for t in tree_leaves(_again(func, here)) if _is_tensor(t)]
-        if self._output < len(outputs):
-            self.result = outputs[self._output]
+        self.result = self._of(_again(func, here))
+        self.own = self._of(found)
         return found
+
+    def _of(self, returned: Any) -> torch.Tensor | None:
+        """Return a copy of the output in question: it may be written to later."""
+        outputs = [t for t in tree_leaves(returned) if _is_tensor(t)]
+        if self._output >= len(outputs):
+            return None
+        chosen: torch.Tensor = outputs[self._output].detach().clone()
+        return chosen
+
+    def outcome(self, recorded: Summary | None) -> Summary:
+        """Return what the second run gave.
+
+        Args:
+            recorded: what the site held; the program's own run must have given it.
+
+        Raises:
+            CannotRunError: the operator did not run again, or gave something else.
+        """
+        if self.result is None or self.own is None:
+            raise CannotRunError(f"{self._op} did not run again")
+        if recorded is not None and not _agree(recorded, summarize(self.own)):
+            raise CannotRunError(f"{self._op} gave something else when run again")
+        return summarize(self.result)
 
 
 class OneByOne(TorchDispatchMode):
@@ -92,11 +122,35 @@ class OneByOne(TorchDispatchMode):
         return found
 
 
+def on_cpu(arguments: Any) -> Any:
+    """Return copies of an operator's arguments on the CPU."""
+    return tree_map(_on_cpu, arguments)
+
+
+def wider(dtype: torch.dtype) -> Callable[[Any], Any]:
+    """Return what copies an operator's arguments with their dtypes lifted."""
+    to = lifted_dtypes(dtype)
+
+    def change(value: Any) -> Any:
+        if isinstance(value, torch.dtype):
+            return to.get(value, value)
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.detach().to(to.get(value.dtype, value.dtype), copy=True)
+
+    return lambda arguments: tree_map(change, arguments)
+
+
+def _agree(a: Summary, b: Summary) -> bool:
+    """Whether two summaries are of the same values, as far as both were measured."""
+    return (a.n, a.is_finite, a.amax) == (b.n, b.is_finite, b.amax)
+
+
 def _again(func: OpOverload, here: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
     try:
         return func(*here[0], **here[1])
     except (RuntimeError, NotImplementedError, TypeError) as error:
-        msg = f"{func} has no kernel on the CPU: {str(error).splitlines()[0]}"
+        msg = f"{func} cannot be run so: {str(error).splitlines()[0]}"
         raise CannotRunError(msg) from error
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import inspect
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from numcheck_torch.recorder import Recorder
 
-__all__ = ["finite", "rehearse"]
+__all__ = ["clipped", "finite", "rehearse"]
 
 _HOOKS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
 
@@ -54,6 +55,22 @@ def rehearse(
                     finite if repaired else torch.clone,
                 )
                 _one(optimizer, group, parameter, state, name, gradients, recorder)
+
+
+def clipped(
+    gradients: Mapping[str, torch.Tensor], limit: float
+) -> dict[str, torch.Tensor]:
+    """Return gradients scaled down to a global norm.
+
+    The norm is taken in float64, where that of finite gradients cannot overflow.
+
+    Example:
+        >>> clipped({"w": torch.tensor([3.0, 4.0])}, 1.0)["w"]
+        tensor([0.6000, 0.8000])
+    """
+    norms = [g.detach().cpu().double().norm().item() for g in gradients.values()]
+    factor = min(1.0, limit / (math.hypot(*norms) or 1.0))
+    return {name: gradient * factor for name, gradient in gradients.items()}
 
 
 def finite(tensor: torch.Tensor) -> torch.Tensor:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from numcheck.diagnose.batch import with_batch
 from numcheck.diagnose.causes import why
+from numcheck.diagnose.causes.base import tried
 from numcheck.diagnose.causes.hardware import suspected_race
 from numcheck.diagnose.causes.silent import why_silent
 from numcheck.diagnose.chain import chain
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from numcheck.diagnose.causes import Explanation
     from numcheck.diagnose.device import HiddenScene
-    from numcheck.diagnose.finding import FaultKind, Field
+    from numcheck.diagnose.finding import Advice, FaultKind, Field
     from numcheck.diagnose.incident import Experiment, Incident
     from numcheck.diagnose.provenance import Provenance
     from numcheck.diagnose.silent import Departed
@@ -108,7 +109,7 @@ def _unreproduced(incident: Incident) -> list[Finding]:
             kind="nan",
             rank=incident.rank,
             fields={"op": site.op},
-            evidence=_ran(incident),
+            evidence=_ran(incident, site),
             cause=None if suspect is None else suspect.cause,
             help=() if suspect is None else suspect.help,
             reproduced=False,
@@ -166,12 +167,21 @@ def _of_origin(scene: Scene) -> Finding:
             health.is_bad,
         ),
         harm=harm,
-        evidence=(*broke.evidence, *_ran(scene.incident), *explained),
+        evidence=(*broke.evidence, *_ran(scene.incident, scene.site), *explained),
         cause=None if explanation is None else explanation.cause,
-        help=() if explanation is None else explanation.help,
+        help=_help(scene.incident, explanation),
         reproduced=scene.incident.reproduced,
         masked=scene.provenance.masked,
     )
+
+
+def _help(incident: Incident, why: Explanation | None) -> tuple[Advice, ...]:
+    """Return what to change; clipping leads where the update was healthy with it."""
+    steps = () if why is None else why.help
+    if incident.went("with_clipping") != "healthy":
+        return steps
+    clip = tried("clip_gradients")
+    return (clip, *(step for step in steps if step.key != clip.key))
 
 
 def _of_departed(incident: Incident, provenance: Provenance, lost: Departed) -> Finding:
@@ -248,9 +258,16 @@ def _facts(scene: Scene) -> tuple[Fact, ...]:
     return tuple(rows)
 
 
-def _ran(incident: Incident) -> tuple[Evidence, ...]:
-    """Return one piece of evidence for each experiment that was asked for."""
-    return tuple(_told(e) for e in incident.experiments.values())
+def _ran(incident: Incident, site: Site) -> tuple[Evidence, ...]:
+    """Return one piece of evidence for each experiment that was asked for.
+
+    One with another operator than that of `site` tells nothing about it.
+    """
+    return tuple(
+        _told(e)
+        for e in incident.experiments.values()
+        if e.fields.get("site", site.index) == site.index
+    )
 
 
 def _told(experiment: Experiment) -> Evidence:

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from numcheck.diagnose.bisection import carrying_rows
 from numcheck.diagnose.device import hidden_faults
 from numcheck.diagnose.incident import Experiment
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.diagnose.load import is_low_precision
+from numcheck.diagnose.loss_scaling import scale_in_play
 from numcheck.diagnose.provenance import trace_back
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from numcheck.diagnose.incident import ExperimentName, Incident
     from numcheck.diagnose.laboratory import Laboratory, Outcome
     from numcheck.record.site import Site
+
+    _Format = Literal["bfloat16", "float32", "float64"]
 
 __all__ = ["Progress", "run_experiments"]
 
@@ -41,7 +45,17 @@ class _Bench:
     incident: Incident
     laboratory: Laboratory
     hurt: tuple[Site, ...]
+    origins: tuple[Site, ...]
     deadline: float
+
+    @property
+    def operator(self) -> Site:
+        """The operator at which the harm began."""
+        found = next((s for s in self.origins if s.kind == "operator"), None)
+        if found is None:
+            msg = "no operator is the origin"
+            raise CannotRunError(msg)
+        return found
 
     def has_time(self) -> bool:
         return time.monotonic() < self.deadline
@@ -78,36 +92,61 @@ def run_experiments(
     searches = bool(incident.settings.get("dynamic_loss_scale"))
     provenance = trace_back(incident.view, searches_scale=searches)
     hurt = provenance.harmed
+    hidden = hidden_faults(incident, provenance)
     if not hurt:
-        hidden = hidden_faults(incident, provenance)
         hurt = next((h.origin.harm for h in hidden if h.is_reported), ())
     if not hurt:
         return {}
-    bench = _Bench(incident, laboratory, hurt, time.monotonic() + budget_s)
-    plan = _plan(incident)
+    found = (*provenance.origins, *(h.origin for h in hidden))
+    origins = tuple(o.site for o in found)
+    deadline = time.monotonic() + budget_s
+    bench = _Bench(incident, laboratory, hurt, origins, deadline)
+    plan = _plan(incident, origins)
     done: dict[str, Experiment] = {}
     for place, (name, run) in enumerate(plan):
         if progress is not None:
             progress(name, place, len(plan))
         done[name] = _tried(bench, name, run)
-        if name == "float32" and done[name].result == "failed":
-            done["float64"] = _tried(bench, "float64", _float64)
+        follow_up = _after(done[name], incident)
+        if follow_up is not None:
+            done[follow_up[0]] = _tried(bench, *follow_up)
     if progress is not None:
         progress("", len(plan), len(plan))
     return done
 
 
-def _plan(incident: Incident) -> list[tuple[ExperimentName, _Run]]:
+def _plan(
+    incident: Incident, origins: tuple[Site, ...]
+) -> list[tuple[ExperimentName, _Run]]:
     """Return the experiments that can tell something about this step, cheap first."""
     plan: list[tuple[ExperimentName, _Run]] = []
     lower = any(is_low_precision(s) for s in incident.trace.sites if s.kind != "kept")
     plan.append(("float32", _float32) if lower else ("float64", _float64))
+    if origins and origins[0].kind == "operator":
+        plan.append(("operator_wider", _operator_wider))
     if incident.step > 0:
         plan.append(("initial_parameters", _initial_parameters))
+    in_backward = any(site.phase in ("backward", "recompute") for site in origins)
+    if lower and in_backward and scale_in_play(incident) is not None:
+        plan.append(("without_loss_scale", _without_loss_scale))
+    if any(site.phase == "optimizer" for site in origins):
+        plan.append(("with_clipping", _with_clipping))
     plan.append(("rows", _rows))
     if incident.settings.get("device", "cpu") != "cpu":
         plan += [("operator_on_cpu", _on_cpu), ("synchronous", _synchronous)]
     return plan
+
+
+def _after(done: Experiment, incident: Incident) -> tuple[ExperimentName, _Run] | None:
+    """Return what an experiment's outcome makes worth asking next."""
+    if done.name != "float32":
+        return None
+    if done.result == "failed":
+        return "float64", _float64
+    has_float16 = any(s.dtype == "float16" for s in incident.trace.sites)
+    if done.result == "healthy" and has_float16:
+        return "bfloat16", _bfloat16
+    return None
 
 
 def _tried(bench: _Bench, name: ExperimentName, run: _Run) -> Experiment:
@@ -131,33 +170,89 @@ def _float64(bench: _Bench) -> Experiment:
     return _in_format(bench, "float64")
 
 
-def _in_format(bench: _Bench, name: ExperimentName) -> Experiment:
-    outcome = bench.laboratory.in_format("float32" if name == "float32" else "float64")
+def _bfloat16(bench: _Bench) -> Experiment:
+    return _in_format(bench, "bfloat16")
+
+
+def _in_format(bench: _Bench, name: _Format) -> Experiment:
+    outcome = bench.laboratory.in_format(name)
     healed = bench.is_healed(outcome)
+    return Experiment(name, _result(healed=healed), fields=_largest(outcome))
+
+
+def _result(*, healed: bool) -> Literal["healthy", "failed"]:
+    return "healthy" if healed else "failed"
+
+
+def _largest(outcome: Outcome) -> dict[str, Field]:
     amaxes = [s.amax for s in outcome.kept.values() if s.amax is not None]
-    fields = {"amax": max(amaxes)} if amaxes else {}
-    return Experiment(name, "healthy" if healed else "failed", fields=fields)
+    return {"amax": max(amaxes)} if amaxes else {}
+
+
+def _operator_wider(bench: _Bench) -> Experiment:
+    site = bench.operator
+    if site.dtype == "float64":
+        raise CannotRunError("no format is wider than float64")
+    wider: Literal["float32", "float64"]
+    wider = "float32" if is_low_precision(site) else "float64"
+    outcome = bench.laboratory.operator_wider(bench.incident.trace, site, wider)
+    fields: dict[str, Field] = {
+        "site": site.index,
+        "op": site.op,
+        "dtype": wider,
+        "amax": math.nan,
+        **_largest(outcome),
+    }
+    result = _result(healed=outcome.is_healthy)
+    return Experiment("operator_wider", result, fields=fields)
+
+
+def _without_loss_scale(bench: _Bench) -> Experiment:
+    """Run the step unscaled; where that heals, find the largest scale that does."""
+    factor = scale_in_play(bench.incident)
+    if factor is None:
+        raise CannotRunError("no loss scale is in play")
+
+    def heals(scale: float) -> bool:
+        return bench.is_healed(bench.laboratory.with_loss_scale(factor, scale))
+
+    fields: dict[str, Field] = {"scale": factor}
+    if not heals(1.0):
+        return Experiment("without_loss_scale", "failed", fields=fields)
+    low, high = 0, math.ceil(math.log2(factor))
+    while high - low > 1 and bench.has_time():
+        middle = (low + high) // 2
+        low, high = (middle, high) if heals(2.0**middle) else (low, middle)
+    fields["largest"] = 2.0**low
+    return Experiment("without_loss_scale", "healthy", fields=fields)
+
+
+_CLIP_NORM = 1.0
+"""The norm to which gradients are clipped by custom."""
+
+
+def _with_clipping(bench: _Bench) -> Experiment:
+    known = bench.incident.settings.get("clip_norm")
+    limit = float(known) if isinstance(known, int | float) else _CLIP_NORM
+    healed = bench.is_healed(bench.laboratory.with_clipping(limit))
+    fields: dict[str, Field] = {"limit": limit}
+    return Experiment("with_clipping", _result(healed=healed), fields=fields)
 
 
 def _initial_parameters(bench: _Bench) -> Experiment:
     healed = bench.is_healed(bench.laboratory.at_initial_parameters())
-    return Experiment("initial_parameters", "healthy" if healed else "failed")
+    return Experiment("initial_parameters", _result(healed=healed))
 
 
 def _on_cpu(bench: _Bench) -> Experiment:
-    provenance = trace_back(bench.incident.view)
-    hidden = hidden_faults(bench.incident, provenance)
-    sites = [o.site for o in (*provenance.origins, *(h.origin for h in hidden))]
-    site = next((s for s in sites if s.kind == "operator"), None)
-    if site is None:
-        return Experiment("operator_on_cpu", "not_run", "no operator is the origin")
+    site = bench.operator
     outcome = bench.laboratory.operator_on_cpu(bench.incident.trace, site)
-    return Experiment("operator_on_cpu", "healthy" if outcome.is_healthy else "failed")
+    return Experiment("operator_on_cpu", _result(healed=outcome.is_healthy))
 
 
 def _synchronous(bench: _Bench) -> Experiment:
     healed = bench.is_healed(bench.laboratory.one_by_one())
-    return Experiment("synchronous", "healthy" if healed else "failed")
+    return Experiment("synchronous", _result(healed=healed))
 
 
 def _rows(bench: _Bench) -> Experiment:
@@ -174,7 +269,7 @@ def _rows(bench: _Bench) -> Experiment:
         "count": len(found.rows),
         "of": total,
     }
-    return Experiment("rows", "healthy" if found.heals else "failed", fields=fields)
+    return Experiment("rows", _result(healed=found.heals), fields=fields)
 
 
 def _agrees(outcome: Outcome, incident: Incident, hurt: Iterable[Site]) -> bool:

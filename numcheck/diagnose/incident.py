@@ -17,11 +17,14 @@ __all__ = ["Experiment", "ExperimentName", "Incident", "Setting"]
 ExperimentName = Literal[
     "float32",
     "float64",
+    "bfloat16",
     "rows",
     "initial_parameters",
     "operator_wider",
     "operator_on_cpu",
     "without_loss_scale",
+    "without_clipping",
+    "with_clipping",
     "synchronous",
 ]
 Setting = str | int | float | bool

@@ -60,11 +60,14 @@ class Laboratory(Protocol):
         """Run the step unchanged with every operator recorded and fully measured."""
         ...
 
-    def in_format(self, name: Literal["same", "float32", "float64"]) -> Outcome:
+    def in_format(
+        self, name: Literal["same", "bfloat16", "float32", "float64"]
+    ) -> Outcome:
         """Run the step with its lower-precision dtypes lifted to the named format.
 
         ``same`` lifts each dtype to itself and must give the bit-equal step; when it
-        does not, lifting is not faithful for this program.
+        does not, lifting is not faithful for this program. ``bfloat16`` takes the
+        place of float16 alone.
         """
         ...
 
@@ -86,6 +89,39 @@ class Laboratory(Protocol):
 
     def at_initial_parameters(self) -> Outcome:
         """Run the step with the parameters (and state) of the first watched step."""
+        ...
+
+    def with_loss_scale(self, factor: float, scale: float) -> Outcome:
+        """Run the step with another number where it multiplies the loss by `factor`.
+
+        Args:
+            factor: the loss scale in play.
+            scale: the number to take in its place; 1 leaves the loss unscaled.
+        """
+        ...
+
+    def with_clipping(self, limit: float | None) -> Outcome:
+        """Run the step and its update on gradients clipped to a global norm.
+
+        Args:
+            limit: largest norm that the update is given; None leaves the gradients as
+                backward made them, where the program clips them.
+        """
+        ...
+
+    def operator_wider(
+        self, trace: Trace, site: Site, name: Literal["float32", "float64"]
+    ) -> Outcome:
+        """Run one operator alone in a wider format, with the operands it had.
+
+        Args:
+            trace: the recorded step.
+            site: one of its sites; the operator that made it is run.
+            name: the wider format.
+
+        Returns:
+            The site's value there, as ``kept["result"]``.
+        """
         ...
 
     def operator_on_cpu(self, trace: Trace, site: Site) -> Outcome:

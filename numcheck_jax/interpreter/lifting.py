@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Lifting", "Target", "dtype_of"]
 
-Target = Literal["same", "float32", "float64"]
+Target = Literal["same", "bfloat16", "float32", "float64"]
 
-_WIDTHS: Final = {"same": 0, "float32": 4, "float64": 8}
+_WIDTHS: Final = {"same": 0, "bfloat16": 0, "float32": 4, "float64": 8}
 # These look at bits or run code that knows its dtypes, so they get what they expect.
 _FOREIGN: Final = frozenset(
     (
@@ -53,7 +53,10 @@ class Lifting:
     """Which dtypes are lifted to what, and equations evaluated accordingly."""
 
     def __init__(self, to: Target) -> None:
-        """Lift floats narrower than `to`; ``same`` lifts each dtype to itself."""
+        """Lift floats narrower than `to`; ``same`` lifts each dtype to itself.
+
+        ``bfloat16`` takes the place of float16 alone, of which it has not the digits.
+        """
         self.to = to
         self._width = _WIDTHS[to]
 
@@ -61,6 +64,8 @@ class Lifting:
         """Whether values of this dtype are lifted."""
         if dtype is None or jnp.issubdtype(dtype, jax.dtypes.extended):
             return False
+        if self.to == "bfloat16":
+            return bool(dtype == jnp.float16)
         if jnp.issubdtype(dtype, jnp.complexfloating):
             return bool(jnp.dtype(dtype).itemsize < 2 * self._width)
         return is_float(dtype) and jnp.dtype(dtype).itemsize < self._width
@@ -71,7 +76,7 @@ class Lifting:
             return dtype
         if jnp.issubdtype(dtype, jnp.complexfloating):
             return np.dtype("complex128")
-        return np.dtype(self.to)
+        return jnp.dtype(self.to)
 
     def value(self, value: Any) -> Any:
         """Return a value in the dtype it is lifted to; exact for every finite one."""

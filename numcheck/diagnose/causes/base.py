@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
 
-__all__ = ["EDGES", "OVERFLOWS", "CauseRule", "Explanation", "explain"]
+__all__ = ["EDGES", "OVERFLOWS", "CauseRule", "Explanation", "explain", "tried"]
 
 OVERFLOWS = frozenset({"N101", "N102", "N103", "N104", "N105", "N106", "N107"})
 """Findings in which a result was too large for its format."""
@@ -54,18 +54,22 @@ def explain(
     cls: CauseClass,
     certainty: Certainty,
     *evidence: Evidence,
-    advice: tuple[str, ...] = (),
-    tried: bool = False,
+    advice: tuple[str | Advice, ...] = (),
     fields: Mapping[str, Field] | None = None,
 ) -> Explanation:
     """Return an explanation whose advice is given by keys, best first.
 
-    The first piece of advice is as certain as the cause, but for a change nobody
-    tried at most likely; the others are possible.
+    A change that an experiment tried is given whole and leads. The first of the others
+    is as certain as the cause, but at most likely; the rest are possible.
     """
-    first: Certainty = certainty if tried or certainty != "certain" else "likely"
-    steps = tuple(
-        Advice(key, first if i == 0 else "possible", tried=tried and i == 0)
-        for i, key in enumerate(advice)
-    )
-    return Explanation(Cause(cls, rule, certainty, fields or {}), evidence, steps)
+    first: Certainty = "likely" if certainty == "certain" else certainty
+    done = [step for step in advice if isinstance(step, Advice)]
+    keys = [step for step in advice if isinstance(step, str)]
+    untried = [Advice(k, "possible" if i else first) for i, k in enumerate(keys)]
+    cause = Cause(cls, rule, certainty, fields or {})
+    return Explanation(cause, evidence, (*done, *untried))
+
+
+def tried(key: str, **fields: Field) -> Advice:
+    """Return a change that an experiment made, with which the step was healthy."""
+    return Advice(key, "certain", fields, tried=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numcheck.diagnose.causes.base import EDGES, OVERFLOWS, explain
+from numcheck.diagnose.causes.base import EDGES, OVERFLOWS, explain, tried
 from numcheck.diagnose.causes.drift import ran_away
 from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.load import is_low_precision
 
 if TYPE_CHECKING:
     from numcheck.diagnose.causes.base import Explanation
+    from numcheck.diagnose.finding import Advice, Certainty
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
 
@@ -29,7 +30,7 @@ class RoundedToEdge:
             return None
         if scene.incident.went("float32") != "healthy":
             return None
-        advice = ("float32_here", "stable_formula")
+        advice = (tried("float32_step"), "float32_here", "stable_formula")
         seen = Evidence("edge_by_rounding", {"dtype": scene.site.dtype})
         return explain(self.id, "precision", "certain", seen, advice=advice)
 
@@ -43,13 +44,27 @@ class FormatRange:
         """Answer for every failure that the step in float32 does not have."""
         went = scene.incident.went("float32")
         if went == "healthy" and not ran_away(scene):
-            first = ("float32_here", "bfloat16", "rescale")
-            grew: tuple[str, ...] = ()
-            if scene.incident.went("initial_parameters") == "healthy":
-                # The values fitted at first: what made them grow is worth a look too.
-                grew = ("smaller_learning_rate", "warm_up")
-            return explain(self.id, "precision", "certain", advice=first + grew)
+            return explain(self.id, "precision", "certain", advice=_advice(scene))
         if went is None and broke.id in OVERFLOWS and is_low_precision(scene.site):
+            fits = scene.incident.went("operator_wider") == "healthy"
+            certainty: Certainty = "likely" if fits else "possible"
             advice = ("float32_here", "bfloat16", "rescale")
-            return explain(self.id, "precision", "possible", advice=advice)
+            return explain(self.id, "precision", certainty, advice=advice)
         return None
+
+
+def _advice(scene: Scene) -> tuple[str | Advice, ...]:
+    """Return what to change for values that fit in float32, what was tried first."""
+    incident = scene.incident
+    steps: list[str | Advice] = ["float32_here"]
+    if incident.went("bfloat16") == "healthy":
+        steps.append(tried("bfloat16"))
+    else:
+        steps.append(tried("float32_step"))
+        if incident.went("bfloat16") is None and scene.site.dtype != "bfloat16":
+            steps.append("bfloat16")
+    steps.append("rescale")
+    if incident.went("initial_parameters") == "healthy":
+        # The values fitted at first: what made them grow is worth a look too.
+        steps += ["smaller_learning_rate", "warm_up"]
+    return tuple(steps)

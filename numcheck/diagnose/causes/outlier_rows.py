@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numcheck.diagnose.causes.base import EDGES, OVERFLOWS, explain
+from numcheck.diagnose.causes.base import EDGES, OVERFLOWS, explain, tried
 from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.outliers import largest_input
 
 if TYPE_CHECKING:
     from numcheck.diagnose.causes.base import Explanation
+    from numcheck.diagnose.finding import Advice
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
 
@@ -34,11 +35,21 @@ class OutlierRows:
         few = went == "healthy" and scale is not None and scale.is_large
         far = scale is not None and (scale.has_outlier or few)
         alone = scene.ancestry.is_from_batch and scene.site.phase == "forward"
+        without = _without(scene)
+        steps: tuple[str | Advice, ...]
         if scale is not None and far and broke.id in OVERFLOWS:
             seen = Evidence("outlier", {"amax": scale.amax, "rest": scale.rest})
-            advice = ("clip_outliers", "check_preprocessing")
-            return explain(self.id, "data", "likely", seen, advice=advice)
+            steps = (*without, "clip_outliers", "check_preprocessing")
+            return explain(self.id, "data", "likely", seen, advice=steps)
         if went == "healthy" and alone:
-            advice = ("check_preprocessing", "clamp_argument")
-            return explain(self.id, "data", "likely", advice=advice)
+            steps = (*without, "check_preprocessing", "clamp_argument")
+            return explain(self.id, "data", "likely", advice=steps)
         return None
+
+
+def _without(scene: Scene) -> tuple[Advice, ...]:
+    """Return that the samples can be dropped, where the step was run without them."""
+    if scene.incident.went("rows") != "healthy":
+        return ()
+    fields = scene.incident.experiments["rows"].fields
+    return (tried("drop_samples", rows=fields["rows"], count=fields["count"]),)

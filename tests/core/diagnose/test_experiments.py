@@ -6,17 +6,19 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 from numcheck.diagnose import CannotRunError, Outcome, investigate
 from numcheck.diagnose.experiments import run_experiments
+from numcheck.measure import summarize
 from tests.core.diagnose.story import Story
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numcheck.diagnose import Incident
-    from numcheck.record import Trace
+    from numcheck.record import Site, Trace
 
 
 @dataclasses.dataclass
@@ -48,6 +50,9 @@ class Bench:
         return self.incident().trace
 
     def in_format(self, name: str) -> Outcome:
+        if name == "bfloat16":
+            as_bfloat16 = self.x.astype(ml_dtypes.bfloat16)
+            return self.outcome(as_bfloat16, self.w.astype(ml_dtypes.bfloat16))
         if name == "same":
             return self.outcome(self.x if self.is_faithful else self.x * 0, self.w)
         return self.outcome(self.x.astype(name), self.w.astype(name))
@@ -55,6 +60,14 @@ class Bench:
     def beside_float32(self) -> tuple[Trace, Mapping[int, float]]:
         story = self.told(self.x, self.w)
         return story.incident().trace, story.departures
+
+    def operator_wider(self, trace: Trace, site: Site, name: str) -> Outcome:
+        if site.op == "mul":
+            out = self.x.astype(name) * self.w.astype(name)
+        else:
+            squared = (self.x * self.w).astype(name) ** 2
+            out = np.sum(squared, dtype=name)
+        return Outcome({"result": summarize(out)})
 
     def rows(self) -> int | None:
         return len(self.x)
@@ -80,7 +93,12 @@ def results(bench: Bench, **options: Any) -> dict[str, str]:
 
 def test_half_precision_that_overflows_heals_in_float32() -> None:
     bench = Bench(ones(*(200.0,) * 8, dtype="float16"), ones(1.0, dtype="float16"))
-    assert results(bench) == {"float32": "healthy", "rows": "failed"}
+    assert results(bench) == {
+        "float32": "healthy",
+        "bfloat16": "healthy",
+        "operator_wider": "healthy",
+        "rows": "failed",
+    }
     (finding,) = investigate(bench.incident(), bench).findings
     assert finding.cause
     assert finding.cause.cls == "precision"
@@ -147,4 +165,98 @@ def test_progress_is_told_before_each_experiment_and_at_the_end() -> None:
     heard: list[tuple[str, int, int]] = []
     bench = Bench(ones(), ones(1e30))
     run_experiments(bench.incident(), bench, progress=lambda *p: heard.append(p))
-    assert heard == [("float64", 0, 2), ("rows", 1, 2), ("", 2, 2)]
+    assert heard == [
+        ("float64", 0, 3),
+        ("operator_wider", 1, 3),
+        ("rows", 2, 3),
+        ("", 3, 3),
+    ]
+
+
+def test_a_fix_that_was_tried_leads_and_says_so() -> None:
+    half = Bench(ones(*(200.0,) * 8, dtype="float16"), ones(1.0, dtype="float16"))
+    (finding,) = investigate(half.incident(), half).findings
+    assert [(a.key, a.tried) for a in finding.help][:2] == [
+        ("bfloat16", True),
+        ("float32_here", False),
+    ]
+    x = ones()
+    x[5] = 1e30
+    outlier = Bench(x, ones(1.0))
+    (finding,) = investigate(outlier.incident(), outlier).findings
+    assert (finding.help[0].key, finding.help[0].tried) == ("drop_samples", True)
+    assert finding.help[0].fields["rows"] == "5"
+
+
+def test_the_operator_alone_tells_the_magnitude_it_needs() -> None:
+    half = Bench(ones(*(200.0,) * 8, dtype="float16"), ones(1.0, dtype="float16"))
+    done = run_experiments(half.incident(), half)["operator_wider"]
+    assert (done.fields["dtype"], done.fields["op"]) == ("float32", "sum")
+    assert done.fields["amax"] == 8 * 200.0**2
+    (finding,) = investigate(half.incident(), half).findings
+    assert "operator_wider_healthy" in [e.key for e in finding.evidence]
+
+
+def test_an_operator_that_fails_in_float64_too_is_not_healed_by_range() -> None:
+    zero = Bench(ones(np.inf, *(1.0,) * 7), ones(1.0))
+    assert "operator_wider" not in results(zero)  # the input itself is the origin
+
+
+@dataclasses.dataclass
+class Scaled(Bench):
+    """The gradient of sum(x·w) under a loss scale, in float16."""
+
+    factor: float = 2.0**15
+
+    def told(self, x: Any, w: Any, factor: float | None = None) -> Story:
+        story = Story(self.step)
+        data, weight = story.source("input", x), story.source("parameter", w, "w")
+        out = story.op("mul", np.multiply, data, weight)
+        story.keep("loss", story.op("sum", np.sum, out))
+        one = story.op("fill", lambda: np.float32(1.0), phase="backward")
+        scale = self.factor if factor is None else factor
+        seed = story.op("mul", np.multiply, one, scale, phase="backward")
+        half = story.op(
+            "mul", lambda s, v: v * np.asarray(s).astype(v.dtype), seed, data,
+            phase="backward",
+        )  # fmt: skip
+        story.keep("gradient", half, "w")
+        return story
+
+    def with_loss_scale(self, factor: float, scale: float) -> Outcome:
+        assert factor == self.factor
+        view = self.told(self.x, self.w, scale).incident().view
+        return Outcome({s.op: view.summaries[s.index] for s in view.kept()})
+
+
+def scaled(x: float) -> Scaled:
+    return Scaled(ones(*(x,) * 8, dtype="float16"), ones(1.0, dtype="float16"))
+
+
+def test_the_largest_loss_scale_that_is_healthy_is_found_and_advised() -> None:
+    bench = scaled(20.0)
+    done = run_experiments(bench.incident(), bench)["without_loss_scale"]
+    assert (done.result, done.fields) == (
+        "healthy",
+        {"scale": 2.0**15, "largest": 2.0**11},
+    )
+    assert 20.0 * 2.0**11 < float(np.finfo(np.float16).max) < 20.0 * 2.0**12
+    (finding,) = investigate(bench.incident(), bench).findings
+    assert finding.cause
+    assert (finding.cause.rule, finding.cause.certainty) == ("N153", "certain")
+    assert finding.help[0].key == "loss_scale_of"
+    assert finding.help[0].fields == {"scale": 2.0**11}
+
+
+def test_a_gradient_that_overflows_unscaled_is_not_blamed_on_the_scale() -> None:
+    bench = scaled(20.0)
+    bench.with_loss_scale = lambda *_: bench.outcome(bench.x, bench.w)  # type: ignore[method-assign]
+    assert results(bench)["without_loss_scale"] == "failed"
+    (finding,) = investigate(bench.incident(), bench).findings
+    assert finding.cause
+    assert finding.cause.rule != "N153"
+
+
+def test_without_a_scale_in_play_none_is_varied() -> None:
+    half = Bench(ones(*(200.0,) * 8, dtype="float16"), ones(1.0, dtype="float16"))
+    assert "without_loss_scale" not in results(half)

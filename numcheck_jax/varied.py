@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A step run equation by equation with one equation, or one number, changed."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numcheck.diagnose.laboratory import CannotRunError
+from numcheck_jax.interpreter.cell import Cell, Frame
+from numcheck_jax.interpreter.concrete import ConcreteTape
+from numcheck_jax.interpreter.lifting import Lifting
+from numcheck_jax.interpreter.loop import interpret
+from numcheck_jax.interpreter.rules.refs import fresh_references
+from numcheck_jax.interpreter.table import CONCRETE
+from numcheck_jax.statistics import summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+
+    from numcheck.measure.summary import Summary
+    from numcheck.record.site import Site
+    from numcheck.record.trace import Trace
+
+__all__ = ["operator_wider", "with_factor"]
+
+
+class _Enough(Exception):  # noqa: N818 - no error: what was wanted is there
+    """The equation that was looked for has run."""
+
+
+class _Quiet(ConcreteTape):
+    """Runs one equation after the other and measures none of the values."""
+
+    def foresee(self, jaxpr: Jaxpr, place: int, read: Callable[[Any], Cell]) -> None:
+        """Run nothing ahead: each equation is looked at."""
+
+    def measure(self, index: int, value: Any, shadow: Any) -> None:
+        """Measure nothing."""
+
+
+class _Alone(_Quiet):
+    """Evaluates the equation that made a site a second time, lifted."""
+
+    def __init__(self, trace: Trace, site: Site, lifting: Lifting) -> None:
+        super().__init__(CONCRETE)
+        self.result: Summary | None = None
+        self.own: Any = None
+        self._op = site.op
+        self._output = site.output
+        self._wide = lifting
+        self._before = sum(
+            s.op == site.op and s.output == site.output and s.kind == "operator"
+            for s in trace.sites[: site.index]
+        )
+
+    def note(
+        self,
+        eqn: JaxprEqn,
+        operands: Sequence[Cell],
+        values: Sequence[Any],
+        frame: Frame,
+        shadows: Sequence[Any] | None = None,
+    ) -> list[Cell]:
+        """Note an equation's outputs; the one looked for is run in a wider format."""
+        k = self._output
+        if eqn.primitive.name == self._op and k < len(values) and self.wants(eqn, k):
+            if not self._before:
+                found = self._wide.bind(
+                    eqn, [self._wide.value(c.value) for c in operands]
+                )
+                self.own, self.result = values[k], summarize(jnp.asarray(found[k]))
+                raise _Enough
+            self._before -= 1
+        return super().note(eqn, operands, values, frame, shadows)
+
+
+class _OtherFactor(_Quiet):
+    """Puts a number in the place of another that multiplies a scalar."""
+
+    def __init__(self, factor: float, other: float) -> None:
+        super().__init__(CONCRETE)
+        self.met = 0
+        self._factor = factor
+        self._other = other
+
+    def values_of(
+        self, eqn: JaxprEqn, operands: Sequence[Cell]
+    ) -> tuple[list[Any], list[Any] | None]:
+        """Compute an equation, with the other number where it reads the factor."""
+        aval: Any = eqn.outvars[0].aval
+        if eqn.primitive.name == "mul" and not aval.shape:
+            at = next((i for i in (1, 0) if self._is_factor(operands[i].value)), None)
+            if at is not None:
+                self.met += 1
+                operands = list(operands)
+                known = operands[at]
+                other = np.asarray(self._other, jax.typeof(known.value).dtype)
+                operands[at] = Cell(other, known.node, known.shadow)
+        return super().values_of(eqn, operands)
+
+    def _is_factor(self, value: Any) -> bool:
+        return float(np.asarray(value, np.float64)) == self._factor
+
+
+def operator_wider(
+    closed: ClosedJaxpr,
+    args: Sequence[Any],
+    trace: Trace,
+    site: Site,
+    name: Literal["float32", "float64"],
+) -> Summary:
+    """Return what one equation gives in a wider format, with the operands it had.
+
+    Args:
+        closed: the program.
+        args: its flat arguments.
+        trace: the recorded step.
+        site: one of its sites, whose equation is run.
+        name: the wider format.
+
+    Raises:
+        CannotRunError: the value was not met again.
+    """
+    wide = jax.enable_x64(True) if name == "float64" else contextlib.nullcontext()  # noqa: FBT003 - JAX's own signature
+    tape = _Alone(trace, site, Lifting(name))
+    with wide, contextlib.suppress(_Enough):
+        _run(tape, closed, args)
+    if tape.result is None:
+        raise CannotRunError(f"{site.op} was not met alone: a loop holds it")
+    recorded = trace.at(*next(iter(trace.summaries))).summary(site)
+    again = summarize(jnp.asarray(tape.own))
+    if recorded is not None and (again.is_finite, again.amax) != (
+        recorded.is_finite,
+        recorded.amax,
+    ):
+        raise CannotRunError(f"{site.op} gave something else when run again")
+    return tape.result
+
+
+def with_factor(
+    closed: ClosedJaxpr, args: Sequence[Any], factor: float, other: float
+) -> list[Any]:
+    """Return a program's outputs with another number where a scalar is scaled.
+
+    Raises:
+        CannotRunError: nothing was multiplied by the factor.
+    """
+    tape = _OtherFactor(factor, other)
+    outs = _run(tape, closed, args)
+    if not tape.met:
+        raise CannotRunError(f"the loss was not multiplied by {factor:g}")
+    return outs
+
+
+def _run(tape: ConcreteTape, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+    cells = [tape.unnamed(value) for value in fresh_references(closed, args)]
+    consts = [tape.constant(value) for value in closed.consts]
+    outs = interpret(tape, closed.jaxpr, consts, cells, Frame())
+    return [cell.value for cell in outs]
