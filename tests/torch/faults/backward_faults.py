@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as fn
 
-from tests.torch.faults.forward_faults import HUGE, WIDTH, Fault
+from tests.torch.faults.fault import HUGE, WIDTH, Fault, faults_of
 
 
 def amplified(
@@ -233,8 +233,4 @@ class RootOfMean(Fault):
         return h * kept.sqrt()  # fault
 
 
-BACKWARD: dict[str, type[Fault]] = {
-    kind.__name__: kind
-    for kind in Fault.__subclasses__()
-    if kind.__module__ == __name__
-}
+BACKWARD = faults_of(__name__)

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
+from tests.torch.faults.arithmetic_faults import ARITHMETIC
 from tests.torch.faults.backward_faults import BACKWARD, OwnFunction
-from tests.torch.faults.forward_faults import FORWARD
+from tests.torch.faults.layer_faults import LAYERS
 from tests.torch.faults.oracle import marked_line
 from tests.torch.faults.training import BAD, PLACE, Way, told
 
 if TYPE_CHECKING:
-    from tests.torch.faults.forward_faults import Fault
+    from tests.torch.faults.fault import Fault
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-FAULTS = {**FORWARD, **BACKWARD}
+FAULTS = ARITHMETIC | LAYERS | BACKWARD
 WAYS = {
     "eager": Way(),
     "checkpointed": Way(reentrant=False),

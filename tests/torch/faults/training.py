@@ -12,12 +12,12 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import numcheck_torch
-from tests.torch.faults.forward_faults import WIDTH
+from tests.torch.faults.fault import WIDTH
 from tests.torch.faults.oracle import Births
 
 if TYPE_CHECKING:
     from numcheck.diagnose.finding import Finding
-    from tests.torch.faults.forward_faults import Fault
+    from tests.torch.faults.fault import Fault
     from tests.torch.faults.oracle import Birth
 
 BAD, BATCH = 1, 6
