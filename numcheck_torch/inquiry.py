@@ -73,10 +73,14 @@ def _replayed(
     except Exception:  # noqa: BLE001 - what was seen must be told all the same
         monitor.fault("the replay of the failing step")
         return monitor.observed(), None
-    failed = _failed(trace, monitor.step)
-    if not failed and (told := _asked_compiled(monitor, laboratory)) is not None:
+    if _failed(trace, monitor.step):
+        return trace, True
+    if (told := _asked_compiled(monitor, laboratory)) is not None:
         return told, False
-    return (trace if failed else monitor.observed()), failed
+    seen = monitor.observed()
+    # A parameter that the step never read was bad before: there is nothing to repeat.
+    is_left_over = not _failed(seen, monitor.step, updated=False)
+    return seen, None if is_left_over and _failed(seen, monitor.step) else False
 
 
 def _asked_compiled(monitor: TorchMonitor, laboratory: TorchLaboratory) -> Trace | None:

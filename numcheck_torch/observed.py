@@ -6,6 +6,7 @@ No operator is known then: only what went in and what came out.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from numcheck.record.site import Site
@@ -54,8 +55,10 @@ def observed(
         _add(builder, tensor, f"input:{name}", "input", "data")
     for name, tensor in batch.targets:
         _add(builder, tensor, f"input:{name}", "target", "data")
-    for name, parameter in model.named_parameters():
-        _add(builder, parameter, f"parameter:{name}", "parameter", "forward")
+    held = [
+        (name, _add(builder, parameter, f"parameter:{name}", "parameter", "forward"))
+        for name, parameter in model.named_parameters()
+    ]
     for name, buffer in model.named_buffers():
         _add(builder, buffer, f"buffer:{name}", "buffer", "forward")
     roots = [
@@ -65,9 +68,27 @@ def observed(
         op = f"gradient:{name}"
         index = _add(builder, gradient, op, "gradient", "backward", kind="kept")
         builder.extend_parents(index, roots)
-    for site, held in checked:
-        builder.add(site, held)
+    for site, summary in checked:
+        builder.add(site, summary)
+    if not any(_is_bad(builder, s.index) for s in builder.sites if s.kind == "kept"):
+        # A bad parameter that the step did not use shows in nothing else.
+        for name, source in held:
+            if _is_bad(builder, source):
+                _leave(builder, source, f"parameter:{name}")
     return builder.build(**meta)
+
+
+def _is_bad(builder: TraceBuilder, index: int) -> bool:
+    held = builder.summaries.get(index)
+    return held is not None and held.is_finite is False
+
+
+def _leave(builder: TraceBuilder, source: int, op: str) -> None:
+    """Add that what a step was given is also what it leaves."""
+    given = builder.sites[source]
+    kept = dataclasses.replace(given, index=-1, op=op, phase="optimizer", kind="kept")
+    at = builder.add(kept, builder.summaries[source])
+    builder.extend_parents(at, [source])
 
 
 def _add(

@@ -88,3 +88,17 @@ def test_the_operator_inside_the_optimizer_is_named(name: str, form: str) -> Non
     assert found.harm[0].role == "parameter"
     assert found.site.source is not None
     assert found.site.source.line == marked_line(train)
+
+
+def test_a_ruined_weight_that_no_later_step_reads_is_named_at_the_end() -> None:
+    model, optimizer = built("Adam", "loop")
+    options: Any = {"on_error": "record", "audit_first": False}
+    watched = numcheck_torch.instrument(model, optimizer, **options)
+    with watched.numcheck as monitor:
+        for step in range(BAD + 3):
+            optimizer.zero_grad()
+            model(torch.randn(6, 4), late=step == BAD).square().mean().backward()
+            optimizer.step()
+    assert [p.isfinite().all().item() for p in model.late.parameters()] == [False] * 2
+    found = monitor.findings[0]
+    assert (found.site.op, found.reproduced) == ("parameter:late.weight", None)
