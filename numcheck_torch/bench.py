@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from numcheck.monitor import Monitor
+from numcheck_torch.boundary import BOUNDARY
 from numcheck_torch.compiled_parts import CompiledParts
 from numcheck_torch.distributed import (
     Ranks,
@@ -57,6 +58,7 @@ class Bench(Monitor):
         options: how to watch.
         optimizers: those that train it; found by their parameters when empty.
         scaler: the gradient scaler; heard of by itself when None.
+        owner: who alone can go on with a step, where that is not the module.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Bench(Monitor):
         options: Options,
         optimizers: tuple[torch.optim.Optimizer, ...] = (),
         scaler: torch.amp.GradScaler | None = None,
+        owner: object | None = None,
     ) -> None:
         self.ranks = Ranks()
         with in_turn(options.run):
@@ -76,8 +79,8 @@ class Bench(Monitor):
             )
         self.scale = ScaleWatch(scaler)
         self.clip: tuple[float, torch.Tensor] | None = None
-        self._core = Subject(model)
-        self._window = Window(self.fault)
+        self._core = Subject(model, owner, self._left)
+        self._window = Window(self.fault, self._core.owner)
         self._fleet = Fleet(optimizers)
         self._initial: dict[str, torch.Tensor] | None = None
         self._overflow: OverflowFlag | None = None
@@ -98,6 +101,12 @@ class Bench(Monitor):
     def model(self) -> torch.nn.Module:
         """The watched module itself, without compiled or distributed wrappers."""
         return self._core.module
+
+    def _left(self) -> None:
+        """Stop listening to a step that nobody goes on with; it is looked at later."""
+        self._window.pause()
+        self._live.rest()
+        BOUNDARY.shut(self)
 
     @property
     def program(self) -> Program:

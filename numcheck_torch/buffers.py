@@ -18,31 +18,34 @@ if TYPE_CHECKING:
 
 __all__ = ["BufferSnapshot", "BufferWatch", "buffer_places"]
 
-BufferPlace = tuple[torch.nn.Module, str]
+BufferPlace = tuple[dict[str, torch.Tensor | None], str]
+"""A module's table of buffers, and a name in it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BufferSnapshot:
-    """Buffers as they were before a forward call: (owner, name, tensor, copy)."""
+    """Buffers as they were before a forward call: (table, name, tensor, copy)."""
 
-    entries: tuple[tuple[torch.nn.Module, str, torch.Tensor, torch.Tensor], ...]
+    entries: tuple[
+        tuple[dict[str, torch.Tensor | None], str, torch.Tensor, torch.Tensor], ...
+    ]
 
     @classmethod
     def of(cls, places: Sequence[BufferPlace]) -> BufferSnapshot:
         """Copy the buffers at the given places."""
         found = []
-        for owner, name in places:
-            buffer = owner._buffers.get(name)
+        for table, name in places:
+            buffer = table.get(name)
             if buffer is not None:
-                found.append((owner, name, buffer, buffer.detach().clone()))
+                found.append((table, name, buffer, buffer.detach().clone()))
         return cls(tuple(found))
 
     def restore(self) -> None:
         """Write the buffers back; a buffer that was replaced is put back itself."""
         with torch.no_grad():
-            for owner, name, buffer, copied in self.entries:
+            for table, name, buffer, copied in self.entries:
                 buffer.copy_(copied)
-                owner._buffers[name] = buffer
+                table[name] = buffer
 
     def changed(self) -> tuple[BufferPlace, ...]:
         """Return the places whose buffer is no longer what was copied.
@@ -50,9 +53,9 @@ class BufferSnapshot:
         Running statistics are written without a new version, hence the comparison.
         """
         return tuple(
-            (owner, name)
-            for owner, name, buffer, copied in self.entries
-            if owner._buffers.get(name) is not buffer or not _same(buffer, copied)
+            (table, name)
+            for table, name, buffer, copied in self.entries
+            if table.get(name) is not buffer or not _same(buffer, copied)
         )
 
 
@@ -70,7 +73,7 @@ def buffer_places(model: torch.nn.Module) -> list[BufferPlace]:
         for name, buffer in module._buffers.items():
             if buffer is not None and id(buffer) not in seen:
                 seen.add(id(buffer))
-                places.append((module, name))
+                places.append((module._buffers, name))
     return places
 
 
@@ -92,7 +95,7 @@ class BufferWatch:
         if self._changing is not None or not model.training:
             return taken
         self._changing = list(taken.changed())
-        changing = {(id(owner), name) for owner, name in self._changing}
+        changing = {(id(table), name) for table, name in self._changing}
         return BufferSnapshot(
             tuple(e for e in taken.entries if (id(e[0]), e[1]) in changing)
         )

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from numcheck_torch.buffers import BufferSnapshot
+    from numcheck_torch.host_random import HostState
+    from numcheck_torch.lasting import Lasting
     from numcheck_torch.places import Place
 
 __all__ = ["Autocast", "Forward", "Kept", "RandomState", "without_autocast"]
@@ -160,7 +162,7 @@ class Forward:
     """One call of the watched module, as an event of the step's program.
 
     Attributes:
-        module: what was called, without compiled or distributed wrappers.
+        subject: what was called, without compiled or distributed wrappers.
         args: positional arguments, by reference; what an earlier event of the step made
             stands in its slot.
         kwargs: keyword arguments, by reference.
@@ -171,9 +173,11 @@ class Forward:
         training: whether the module was in training mode.
         place: the user's line of the call.
         outputs: slots of the tensors it returned; filled in after the call.
+        host: state of Python's and NumPy's generators before a call that draws from
+            them.
     """
 
-    module: torch.nn.Module
+    subject: Lasting
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     kept: tuple[Kept, ...]
@@ -183,11 +187,17 @@ class Forward:
     training: bool
     place: Place | None
     outputs: tuple[int, ...] = ()
+    host: HostState | None = None
+
+    @property
+    def module(self) -> torch.nn.Module:
+        """The module that was called."""
+        return self.subject.module
 
     @classmethod
     def of(
         cls,
-        model: torch.nn.Module,
+        subject: Lasting,
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         buffers: BufferSnapshot,
@@ -195,13 +205,13 @@ class Forward:
     ) -> Forward:
         """Keep what a call about to be made needs."""
         return cls(
-            module=model,
+            subject=subject,
             args=args,
             kwargs=kwargs,
             kept=tuple(Kept.of(t) for t in tensors((args, kwargs))),
             random=RandomState.now(),
             autocast=Autocast.now(),
             buffers=buffers,
-            training=model.training,
+            training=subject.module.training,
             place=place,
         )

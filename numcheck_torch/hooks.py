@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Hooks", "Listener"]
 
+_Reference = weakref.ref[torch.nn.Module]
 _CLIP = (torch.nn.utils.clip_grad, "_clip_grads_with_norm_")
 _SCALER = (torch.amp.grad_scaler.GradScaler, "update")
 _COMPILE = (torch, "compile")
@@ -91,7 +92,7 @@ class Hooks:
         self._models = [weakref.ref(model) for model in models]
         _remove_orphans()
         self._run: engine.EngineRun | None = None
-        self._calls: list[tuple[torch.nn.Module, tuple[RemovableHandle, ...]]] = []
+        self._calls: list[tuple[_Reference, tuple[RemovableHandle, ...]]] = []
         self._others: list[RemovableHandle] = [
             register_optimizer_step_pre_hook(self._pre_step()),
             register_optimizer_step_post_hook(self._post_step()),
@@ -119,7 +120,7 @@ class Hooks:
             self._pre_call(module), prepend=True, with_kwargs=True
         )
         after = module.register_forward_hook(self._post_call(module), always_call=True)
-        self._calls.append((module, (before, after)))
+        self._calls.append((weakref.ref(module), (before, after)))
         region = module.__dict__.get("_compiled_call_impl")
         if region is not None:
             module.__dict__["_compiled_call_impl"] = self._around(module, region)
@@ -129,7 +130,10 @@ class Hooks:
 
     def detach(self) -> None:
         """Remove every hook; what was compiled stays compiled."""
-        for module, handles in self._calls:
+        for reference, handles in self._calls:
+            module = reference()
+            if module is None:
+                continue
             for handle in handles:
                 handle.remove()
             region = module.__dict__.get("_compiled_call_impl")
@@ -142,7 +146,7 @@ class Hooks:
 
     def ids(self, module: torch.nn.Module) -> set[int]:
         """Return the ids of our hooks on a module, as its hook tables know them."""
-        return {h.id for m, handles in self._calls if m is module for h in handles}
+        return {h.id for r, handles in self._calls if r() is module for h in handles}
 
     # --- calls of the module ---
 

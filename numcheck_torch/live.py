@@ -54,6 +54,7 @@ class Live:
         self._observer: Observer | None = None
         self._recorder: Recorder | None = None
         self.is_on = False
+        self._hears = False
         self._phase: contextlib.AbstractContextManager[None] | None = None
 
     def begin(self, step: int) -> None:
@@ -73,6 +74,7 @@ class Live:
             )
         else:
             self._recorder.restart(builder)
+        self.is_on = True
         self._resume()
 
     def called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -112,7 +114,8 @@ class Live:
                 self._keep_parameters(recorder)
             self._phase.__exit__(None, None, None)
             self._phase = None
-        self._suspend()
+        self.rest()
+        self.is_on = False
         try:
             recorder.finish()
         except Exception:
@@ -136,23 +139,23 @@ class Live:
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
         """Run a block that is not the program's own."""
-        was_on = self.is_on
-        if was_on:
-            self._suspend()
+        did_hear = self._hears
+        self.rest()
         try:
             yield
         finally:
-            if was_on:
+            if did_hear:
                 self._resume()
+
+    def rest(self) -> None:
+        """Hear nothing more of the step; what was recorded of it stays."""
+        if self._recorder is not None and self._hears:
+            modes.remove(self._recorder.mode)
+            self._recorder.unfollow()
+            self._hears = False
 
     def _resume(self) -> None:
         if self._recorder is not None:
             self._recorder.follow()
             modes.insert(self._recorder.mode)
-            self.is_on = True
-
-    def _suspend(self) -> None:
-        if self._recorder is not None:
-            modes.remove(self._recorder.mode)
-            self._recorder.unfollow()
-            self.is_on = False
+            self._hears = True

@@ -42,15 +42,27 @@ class LossTape(TorchDispatchMode):
     Args:
         program: where operators are written down.
         fault: called in an ``except`` block when that fails.
+        owner: gives None once nobody is left who could go on with the step.
     """
 
-    def __init__(self, program: Program, fault: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        fault: Callable[[str], None],
+        owner: Callable[[], object],
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.program = program
         self._fault = fault
+        self._owner = owner
         tape = weakref.ref(self)
         # A worker process forked while the tape is on would write down its own work.
         os.register_at_fork(after_in_child=lambda: _leave(tape()))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has no place on any stack any more."""
+        return self._owner() is None
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -67,7 +79,11 @@ class LossTape(TorchDispatchMode):
         """Run the operator and write it down, if it belongs to the program."""
         kwargs = kwargs or {}
         plan = _plan(func)
-        if plan.is_silent or torch._C._current_graph_task_id() != -1:
+        if (
+            self._owner() is None
+            or plan.is_silent
+            or torch._C._current_graph_task_id() != -1
+        ):
             return func(*args, **kwargs)
         try:
             slots = self._slots(plan, args, kwargs)

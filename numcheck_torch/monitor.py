@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from numcheck.datacheck.watching import BatchWatch
 from numcheck.errors import NonFiniteError
 from numcheck_torch import modes
+from numcheck_torch.batch_watch import look_at_batch
 from numcheck_torch.bench import Bench
 from numcheck_torch.boundary import BOUNDARY
 from numcheck_torch.clipping import tell_clipped_away
@@ -47,6 +49,7 @@ class TorchMonitor(Bench):
         options: how to watch.
         optimizers: those that train it; found by their parameters when empty.
         scaler: the gradient scaler; heard of by itself when None.
+        owner: who alone can go on with a step, where that is not the module.
     """
 
     def __init__(
@@ -55,11 +58,13 @@ class TorchMonitor(Bench):
         options: Options,
         optimizers: tuple[torch.optim.Optimizer, ...] = (),
         scaler: torch.amp.GradScaler | None = None,
+        owner: object | None = None,
     ) -> None:
-        super().__init__(model, options, optimizers, scaler)
+        super().__init__(model, options, optimizers, scaler, owner)
         parts = [model] if isinstance(model, torch.nn.Module) else [*model.values()]
         self._audit_due = options.audit_first
         self._is_bad = False
+        self._batches = BatchWatch(self.rank) if options.check_data else None
         self._withheld: Withheld | None = None
         self.hooks = Hooks(parts, self)
         self._at_exit = functools.partial(_close_at_exit, weakref.ref(self))
@@ -72,6 +77,8 @@ class TorchMonitor(Bench):
         atexit.unregister(self._at_exit)
         try:
             self._settle_at_end()
+            if self._batches is not None:
+                self.deliver(self._batches.close())
         finally:
             self._keep_trace()
             self._window.forget()
@@ -107,7 +114,7 @@ class TorchMonitor(Bench):
             self._begin()
         if self._overflow is not None and self._window.is_empty:
             self._overflow.clear()
-        self._window.begin(core_of(module), args, kwargs, place)
+        self._window.begin(self._core.lasting(core_of(module)), args, kwargs, place)
         BOUNDARY.open(self)
         if module._compiled_call_impl is not None:
             self.parts.attach(module)
@@ -118,7 +125,7 @@ class TorchMonitor(Bench):
     def after_call(self, out: object) -> None:
         """Write the call down and start the tape of the loss."""
         if self._window.leave(out):
-            self.hold(self.model)
+            self.hold(self._core.lasting())
 
     @guarded("the hook before the autograd engine")
     def before_engine(self, run: EngineRun) -> None:
@@ -266,6 +273,8 @@ class TorchMonitor(Bench):
         if self._audit_due or (every is not None and self.step % every == 0):
             self._audit_due = False
             audit(self, self.laboratory(with_update=True))
+        if self._batches is not None:
+            look_at_batch(self, self._batches)
 
     @together
     def _skipped(self) -> None:

@@ -9,6 +9,7 @@ returns is what the operator returned; nothing of the step's own results changes
 from __future__ import annotations
 
 import contextlib
+import weakref
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import torch
@@ -121,13 +122,12 @@ class Recorder:
         self._lens = lens() if measure == "full" else None
         self.mode: Any = (_LiveMode if stays_compiled else _Mode)(self._record)
         self._compiled = compiled
+        self._rehearsal: Rehearsal | None = None
         # A twin has to see every operator; so have full measurements.
-        is_rehearsed = measure == "extremes" and shadow is None
-        self._rehearsal = (
-            Rehearsal(self._log, self._meter, self._around) if is_rehearsed else None
-        )
+        if measure == "extremes" and shadow is None:
+            self._rehearsal = Rehearsal(self._log, self._meter, self._around)
         self._graphs = GraphRuns(self._log, self._meter, self._attempt, self._mark)
-        self._modules = modules
+        self._modules = None if modules is None else weakref.ref(modules)
         self.anchors = (
             Anchors(self._log, self._meter, self._rehearsal) if anchors else None
         )
@@ -251,9 +251,8 @@ class Recorder:
     ) -> Any:
         """Run an operator and record it."""
         operator = describe(overload)
-        is_passed = operator.is_silent or self._graphs.is_paused
-        if self.anchors is not None:
-            is_passed |= not is_anchor(operator)
+        is_passed = self.anchors is not None and not is_anchor(operator)
+        is_passed |= operator.is_silent or self._graphs.is_paused
         if is_passed or self.failure is not None:
             return overload(*args, **kwargs)
         call = Call(overload, operator, args, kwargs)
@@ -349,11 +348,12 @@ class Recorder:
             self._attempt(self.anchors.left, scope, out)
 
     def _expect_state(self) -> None:
-        if self._modules is None or self.anchors is not None:
+        modules = None if self._modules is None else self._modules()
+        if modules is None or self.anchors is not None:
             return
-        for name, parameter in self._modules.named_parameters():
+        for name, parameter in modules.named_parameters():
             self.expect(parameter, f"parameter:{plain_path(name)}", "parameter")
-        for name, buffer in self._modules.named_buffers():
+        for name, buffer in modules.named_buffers():
             self.expect(buffer, f"buffer:{plain_path(name)}", "buffer")
 
 

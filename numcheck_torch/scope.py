@@ -6,6 +6,7 @@ Global hooks leave the user's modules, and the hooks on them, untouched.
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, Self
 
 from torch.nn.modules.module import (
@@ -49,7 +50,7 @@ class ModuleStack:
         stays_compiled: bool = False,
     ) -> None:
         self._compiled = compiled
-        self._root = root
+        self._root = (lambda: None) if root is None else weakref.ref(root)
         self._stays_compiled = stays_compiled
         self._names = (
             {}
@@ -76,8 +77,9 @@ class ModuleStack:
 
     def __enter__(self) -> Self:
         """Start following the modules."""
+        root = self._root()
         has_compiled = self._compiled is not None or (
-            self._root is not None and is_compiled(self._root)
+            root is not None and is_compiled(root)
         )
         if not has_compiled:
             self._handles = [
@@ -85,7 +87,7 @@ class ModuleStack:
                 register_module_forward_hook(self._leave, always_call=True),
             ]
             return self
-        for module in self._running_eagerly(self._root):
+        for module in self._running_eagerly(root):
             self._handles.append(module.register_forward_pre_hook(self._enter))
             self._handles.append(
                 module.register_forward_hook(self._leave, always_call=True)

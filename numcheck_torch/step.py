@@ -92,4 +92,4 @@ class WatchedStep:
             return None
         optimizers = self._optimizers or optimizers_of(self._function, args, kwargs)
         watched = next(iter(found.values())) if len(found) == 1 else found
-        return TorchMonitor(watched, self._options, optimizers, self._scaler)
+        return TorchMonitor(watched, self._options, optimizers, self._scaler, self)

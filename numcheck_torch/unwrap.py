@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from numcheck_torch.lasting import Lasting
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 __all__ = ["Subject", "core_of"]
 
@@ -40,16 +42,35 @@ class Subject:
 
     Args:
         watched: the module, or modules by name.
+        owner: who alone can go on with a step, where that is not the module.
+        gone: called when nobody can any more, unless its own object is gone too.
+
+    Attributes:
+        owner: refers to that owner.
     """
 
     def __init__(
-        self, watched: torch.nn.Module | Mapping[str, torch.nn.Module]
+        self,
+        watched: torch.nn.Module | Mapping[str, torch.nn.Module],
+        owner: object | None = None,
+        gone: Callable[[], None] | None = None,
     ) -> None:
         self._tree: torch.nn.Module | None = None
         if not isinstance(watched, torch.nn.Module):
             cores = {name: core_of(module) for name, module in watched.items()}
             watched = self._tree = torch.nn.ModuleDict(cores)
         self._module = weakref.ref(core_of(watched))
+        self._lasting: weakref.ref[Lasting] | None = None
+        call = None if gone is None else weakref.WeakMethod(gone)
+
+        def tell(_: object) -> None:
+            method = None if call is None else call()
+            if method is not None:
+                method()
+
+        self.owner: weakref.ref[Any] = weakref.ref(
+            self._module() if owner is None else owner, tell
+        )
 
     @property
     def module(self) -> torch.nn.Module:
@@ -59,6 +80,20 @@ class Subject:
             ReferenceError: the module is gone.
         """
         module = self._module()
-        if module is None:
+        if module is not None:
+            return module
+        lasting = None if self._lasting is None else self._lasting()
+        if lasting is None:
             raise ReferenceError("the watched module no longer exists")
-        return module
+        return lasting.module
+
+    def lasting(self, module: torch.nn.Module | None = None) -> Lasting:
+        """Return what keeps the module, or another one it is part of, callable."""
+        own = self._module()
+        if module is not None and module is not own:
+            return Lasting(module)
+        known = None if self._lasting is None else self._lasting()
+        if known is None:
+            known = Lasting(self.module)
+            self._lasting = weakref.ref(known)
+        return known

@@ -13,6 +13,7 @@ from numcheck_torch.buffers import BufferWatch
 from numcheck_torch.capture import Autocast, Forward, RandomState
 from numcheck_torch.graph import reaches
 from numcheck_torch.hidden import HiddenLoss
+from numcheck_torch.host_random import HostRandom
 from numcheck_torch.loss import LossTape
 from numcheck_torch.program import Gradient, Operation, Program
 from numcheck_torch.trees import map_tensors, tensors
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from numcheck_torch.engine import EngineRun
+    from numcheck_torch.lasting import Lasting
     from numcheck_torch.places import Place
 
 __all__ = ["Window"]
@@ -29,19 +31,26 @@ __all__ = ["Window"]
 class Window:
     """The present step, from the first call of the module to the update.
 
+    Args:
+        fault: see `numcheck_torch.loss.LossTape`.
+        owner: likewise.
+
     Attributes:
         program: what happened so far.
         losses: values of what was differentiated into ``.grad``.
         is_fresh: whether something happened that nobody looked at yet.
     """
 
-    def __init__(self, fault: Callable[[str], None]) -> None:
+    def __init__(
+        self, fault: Callable[[str], None], owner: Callable[[], object]
+    ) -> None:
         self._own: frozenset[int] = frozenset()
         self.program = Program()
         self.losses: list[torch.Tensor] = []
         self.is_fresh = False
-        self._tape = LossTape(self.program, fault)
+        self._tape = LossTape(self.program, fault, owner)
         self._buffers: dict[int, BufferWatch] = {}
+        self._host = HostRandom()
         self._hidden: HiddenLoss | None = None
         self._was_open = False
         self._is_taped = False
@@ -86,18 +95,20 @@ class Window:
 
     def begin(
         self,
-        model: torch.nn.Module,
+        subject: Lasting,
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         place: Place | None,
     ) -> None:
         """Keep what the call about to be made needs to be made again."""
+        model = subject.module
         watch = self._buffers.setdefault(id(model), BufferWatch())
         before = watch.before(model)
         kwargs = dict(kwargs)
         if not self.is_empty:
             args, kwargs = map_tensors((args, kwargs), self.program.reference)
-        self._call = Forward.of(model, args, kwargs, before, place)
+        self._call = Forward.of(subject, args, kwargs, before, place)
+        self._call.host = self._host.before()
 
     def leave(self, out: object) -> bool:
         """Write the call down when it is over; whether it can be trained on."""
@@ -112,6 +123,7 @@ class Window:
             return False
         watch = self._buffers[id(call.module)]
         call.buffers = watch.after(call.module, call.buffers)
+        call.host = self._host.after(call.host)
         call.outputs = tuple([self.program.made(t) for t in returned])
         self.program.called(call)
         self.is_fresh = True

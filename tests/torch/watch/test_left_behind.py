@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import torch
 
 import numcheck_torch
+from numcheck import NonFiniteError
 from numcheck.errors import ArgumentError
 
 PROGRAM = """
@@ -44,3 +47,49 @@ def test_an_optimizer_of_another_model_is_refused() -> None:
     optimizer = torch.optim.SGD(other.parameters(), lr=0.1)
     with pytest.raises(ArgumentError, match="holds no parameter of the model"):
         numcheck_torch.instrument(mine, optimizer)
+
+
+def give_up(*, how: str) -> None:
+    """Call a watched model, and drop it before anybody looks at its loss."""
+    net = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.BatchNorm1d(1))
+    net.register_buffer("calls", torch.zeros(()))
+    options: dict[str, Any] = {"audit_first": False}
+    if how == "step":
+        sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+
+        def make() -> torch.Tensor:
+            sgd.zero_grad()
+            return net(torch.ones(3, 2)).sum()
+
+        step = numcheck_torch.instrument(make, **options)
+        step()
+    else:
+        numcheck_torch.instrument(net, level=how, **options)
+        net(torch.ones(3, 2)).sum()
+
+
+@pytest.mark.parametrize("how", ["watch", "trace", "step"])
+def test_a_model_dropped_in_mid_step_silences_no_check(how: str) -> None:
+    give_up(how=how)
+    with pytest.raises(NonFiniteError, match="bad"):
+        numcheck_torch.check_numerics(torch.tensor([math.nan]), "bad")
+
+
+def test_a_model_dropped_in_mid_step_leaves_no_mode_to_the_next() -> None:
+    before = torch._C._len_torch_dispatch_stack()
+    give_up(how="watch")
+    net = torch.nn.Linear(2, 1)
+    monitor = numcheck_torch.instrument(net, audit_first=False).numcheck
+    net(torch.ones(3, 2)).sum()
+    assert torch._C._len_torch_dispatch_stack() == before + 1
+    monitor.close()
+    assert torch._C._len_torch_dispatch_stack() == before
+
+
+def test_a_check_of_a_step_that_goes_on_waits_for_its_monitor() -> None:
+    net = torch.nn.Linear(2, 1)
+    monitor = numcheck_torch.instrument(net, audit_first=False).numcheck
+    loss = net(torch.ones(3, 2)).sum()
+    numcheck_torch.check_numerics(loss * math.nan, "bad")
+    with pytest.raises(NonFiniteError, match="bad"):
+        monitor.close()
