@@ -59,6 +59,8 @@ class Options:
             the update and go on.
         run: folder that keeps the trace; None keeps it in memory only.
         experiments: run the experiments that tell the cause of a failure.
+        check_data: check the batch of every healthy step, too. It is copied to the
+            host for that.
     """
 
     level: Level = "watch"
@@ -67,6 +69,7 @@ class Options:
     on_error: OnError = "raise"
     run: str | os.PathLike[str] | None = None
     experiments: bool = True
+    check_data: bool = False
 
     def __post_init__(self) -> None:
         """Check every field once, at the border.

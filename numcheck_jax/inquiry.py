@@ -8,12 +8,14 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from numcheck.diagnose import diagnose, investigate, tightest
+from numcheck.diagnose.classes import classes_of
 from numcheck.diagnose.finding import Advice, Evidence
 from numcheck.diagnose.incident import Incident
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.record.trace import Event
 from numcheck.report.experimenting import experimenting
 from numcheck_jax import observed
+from numcheck_jax.batch_watch import batch_of
 from numcheck_jax.checked import from_checks
 from numcheck_jax.laboratory import JaxLaboratory
 from numcheck_jax.roles import assign
@@ -25,6 +27,7 @@ from numcheck_jax.unreplayed import guessed_roles, outline, together
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from numcheck.datacheck.watching import BatchWatch
     from numcheck.diagnose.finding import Finding
     from numcheck.record.trace import Trace
     from numcheck_jax.capture import Call
@@ -79,6 +82,21 @@ class Inquiry:
         if any(f.severity == "error" for f in findings):
             findings = _confirmed(findings, incident, laboratory)
         self._monitor.deliver(findings)
+
+    def look_at_batch(
+        self, call: Call, result: Result, held: Mapping[Key, float], watch: BatchWatch
+    ) -> None:
+        """Check the batch of a healthy step, and deliver what is new about it."""
+        if self.roles is None:
+            try:
+                self._laboratory(call, result, held)
+            except CannotRunError as why:
+                self._monitor.observe(note=f"batches were not checked: {why}")
+                return
+        known = [i.settings.get("classes") for i in self._monitor.incidents]
+        classes = next((c for c in reversed(known) if isinstance(c, int)), None)
+        batch = batch_of(call, self.roles) if self.roles is not None else {}
+        self._monitor.deliver(watch.look(call.step, batch, classes))
 
     def trip(
         self,
@@ -187,12 +205,16 @@ class Inquiry:
             self._initial = state
 
     def _incident(self, call: Call, trace: Trace, roles: Roles) -> Incident:
+        settings = observed.settings(call, roles)
+        classes = classes_of(trace.at(call.step, call.rank))
+        if classes is not None:
+            settings["classes"] = classes
         return Incident(
             trace,
             call.step,
             rank=call.rank,
             history=tuple(self._monitor.events),
-            settings=observed.settings(call, roles),
+            settings=settings,
         )
 
     def _unreplayed(

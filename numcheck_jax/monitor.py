@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from numcheck.datacheck.watching import BatchWatch
 from numcheck.errors import NonFiniteError
 from numcheck.monitor import Monitor
 from numcheck.record.trace import Event
@@ -96,6 +97,7 @@ class JaxMonitor(Monitor):
         self._calls = 0
         self._inquiry = Inquiry(self, loss)
         self._execution = Execution(options.level, rollback=rollback)
+        self._batches = BatchWatch(self.rank) if options.check_data else None
         self._mail = Mail(function)
         atexit.register(_say_pending, weakref.ref(self))
 
@@ -150,6 +152,8 @@ class JaxMonitor(Monitor):
         super().close()
         self._settle_pending()
         self._read_reports()
+        if self._batches is not None:
+            self.deliver(self._batches.close())
 
     @property
     def is_open(self) -> bool:
@@ -291,6 +295,8 @@ class JaxMonitor(Monitor):
         self.rearm()
         if audit:
             self._inquiry.audit(call, result, held)
+        if self._batches is not None:
+            self._inquiry.look_at_batch(call, result, held, self._batches)
         return False
 
     def _skipped(self, pending: Pending, out: Any) -> Any:

@@ -36,6 +36,7 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
     on_error: OnError = "raise",
     run: str | os.PathLike[str] | None = None,
     experiments: bool = True,
+    check_data: bool = False,
     save: str | None = None,
 ) -> M:
     """Return the same module, watched; its monitor is ``model.numcheck``.
@@ -54,6 +55,7 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
         on_error: ``raise``, ``warn``, ``record`` or ``skip``.
         run: folder that keeps the trace.
         experiments: run the experiments that tell the cause of a failure.
+        check_data: check the batch of every healthy step, too.
         save: which tensors to keep in the run folder, as a pattern over ``loss``,
             ``gradient:NAME`` and ``parameter:NAME``; at every step, or at every
             `every`-th.
@@ -70,7 +72,9 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
         >>> model.numcheck.findings
         ()
     """
-    options = Options(level, every, audit_first, on_error, run, experiments)
+    options = Options(
+        level, every, audit_first, on_error, run, experiments, check_data
+    )
     optimizers = _optimizers(optimizer)
     if not isinstance(model, torch.nn.Module):
         if not callable(model):

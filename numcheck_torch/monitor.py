@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from numcheck.datacheck.watching import BatchWatch
+from numcheck.datacheck.watching import BatchWatch
 from numcheck.errors import NonFiniteError
 from numcheck_torch import modes
+from numcheck_torch.batch_watch import look_at_batch
 from numcheck_torch.batch_watch import look_at_batch
 from numcheck_torch.bench import Bench
 from numcheck_torch.boundary import BOUNDARY
@@ -65,6 +67,7 @@ class TorchMonitor(Bench):
         self._audit_due = options.audit_first
         self._is_bad = False
         self._batches = BatchWatch(self.rank) if options.check_data else None
+        self._batches = BatchWatch(self.rank) if options.check_data else None
         self._withheld: Withheld | None = None
         self.hooks = Hooks(parts, self)
         self._at_exit = functools.partial(_close_at_exit, weakref.ref(self))
@@ -77,6 +80,8 @@ class TorchMonitor(Bench):
         atexit.unregister(self._at_exit)
         try:
             self._settle_at_end()
+            if self._batches is not None:
+                self.deliver(self._batches.close())
             if self._batches is not None:
                 self.deliver(self._batches.close())
         finally:
@@ -273,6 +278,8 @@ class TorchMonitor(Bench):
         if self._audit_due or (every is not None and self.step % every == 0):
             self._audit_due = False
             audit(self, self.laboratory(with_update=True))
+        if self._batches is not None:
+            look_at_batch(self, self._batches)
         if self._batches is not None:
             look_at_batch(self, self._batches)
 

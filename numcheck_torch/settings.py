@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from numcheck.diagnose.classes import classes_of
 from numcheck_torch.capture import Forward
 from numcheck_torch.dtypes import format_name
 from numcheck_torch.npu import device_facts
@@ -58,4 +59,4 @@ def _classes(trace: Trace) -> int | None:
         if site.op.startswith(_CLASSIFIERS) and site.parents:
             shape = trace.sites[site.parents[0]].shape
             return shape[1] if len(shape) > 1 else None
-    return None
+    return next((classes_of(trace.at(*key)) for key in trace.summaries), None)

@@ -33,7 +33,15 @@ Severity = Literal["error", "warning", "note"]
 CauseClass = Literal["data", "dynamics", "op-domain", "precision", "hardware"]
 Certainty = Literal["certain", "likely", "possible"]
 FaultKind = Literal[
-    "nan", "+inf", "-inf", "inf", "underflow", "stagnation", "departure", "drift"
+    "nan",
+    "+inf",
+    "-inf",
+    "inf",
+    "underflow",
+    "stagnation",
+    "departure",
+    "drift",
+    "data",
 ]
 Field = str | int | float
 

@@ -45,7 +45,7 @@ def in_torch(
     model = nn.Linear(FEATURES, 1, bias=False).to(low)
     nn.init.ones_(model.weight)
     sgd = torch.optim.SGD(model.parameters(), lr=1e-3)
-    watched = numcheck_torch.instrument(
+    watched: Any = numcheck_torch.instrument(
         model, optimizer=sgd, on_error="record", audit_first=False, **options
     )
     out = watched(torch.tensor(x).to(low))
@@ -138,7 +138,7 @@ def test_without_experiments_nothing_is_run_or_called_tried(trained: Trained) ->
 def test_clipped_gradients_heal_an_update_that_overflows() -> None:
     model = nn.Linear(2, 1, bias=False)
     sgd = torch.optim.SGD(model.parameters(), lr=1e30)
-    watched = numcheck_torch.instrument(
+    watched: Any = numcheck_torch.instrument(
         model, optimizer=sgd, on_error="record", audit_first=False
     )
     for _ in range(2):
@@ -157,7 +157,7 @@ def test_clipped_gradients_heal_an_update_that_overflows() -> None:
 def test_clipping_that_wiped_gradients_out_is_told_beside_what_they_were() -> None:
     plain = nn.Linear(64, 1, bias=False).half()
     sgd = torch.optim.SGD(plain.parameters(), lr=1e-3)
-    watched = numcheck_torch.instrument(
+    watched: Any = numcheck_torch.instrument(
         plain, sgd, audit_first=False, on_error="record"
     )
     out = watched(torch.full((4, 64), 150.0, dtype=torch.float16))

@@ -176,7 +176,13 @@ def test_any_name_and_width_gives_printable_lines_that_fit(
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize(
     "kind",
-    ["nan", "+inf", "-inf", "inf", "underflow", "stagnation", "departure", "drift"],
+    [
+        "nan",
+        "+inf",
+        "-inf",
+        "inf",
+        *("underflow", "stagnation", "departure", "drift", "data"),
+    ],
 )
 def test_every_kind_of_fault_has_its_words(lang: str, kind: str) -> None:
     finding = dataclasses.replace(fixture.overflow(), kind=kind)
