@@ -21,6 +21,7 @@ from numcheck_jax.interpreter.rows import NEVER
 from numcheck_jax.interpreter.staged import StagedTape
 from numcheck_jax.interpreter.table import STAGED
 from numcheck_jax.listing import listing
+from numcheck_jax.module_outputs import module_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["CompiledTrace", "Policy", "compiled_trace"]
 
 Policy = Literal["anchors", "risky", "all"]
-"""``anchors``: matmuls and convolutions. ``risky``: everything that can make a
-non-finite value of finite ones. ``all``: every float, except those that only lie
-differently (a transpose holds what its operand holds)."""
+"""``anchors``: matmuls, convolutions and what modules hand on. ``risky``: everything
+that can make a non-finite value of finite ones. ``all``: every float, except those that
+only lie differently (a transpose holds what its operand holds)."""
 
 _ANCHORS: Final = frozenset(
     ("conv_general_dilated", "dot_general", "ragged_dot_general", "scaled_dot")
@@ -132,7 +133,8 @@ def compiled_trace(
         measure: which columns a row has.
         loss_outputs: positions of the losses among the flat outputs.
     """
-    tape = StagedTape(STAGED, policy=_POLICIES[policy], measure=measure, elements=False)
+    chosen = _anchors_of(closed) if policy == "anchors" else _POLICIES[policy]
+    tape = StagedTape(STAGED, policy=chosen, measure=measure, elements=False)
     outputs: list[int | None] = []
 
     def run(*args: Any) -> tuple[list[Any], jax.Array]:
@@ -174,8 +176,9 @@ def _is_new(eqn: JaxprEqn) -> bool:
     return _is_float_valued(eqn) and eqn.primitive.name not in _RELAYS
 
 
-def _is_anchor(eqn: JaxprEqn) -> bool:
-    return eqn.primitive.name in _ANCHORS
+def _anchors_of(closed: ClosedJaxpr) -> Callable[[JaxprEqn], bool]:
+    handed_on = module_outputs(closed.jaxpr)
+    return lambda eqn: eqn.primitive.name in _ANCHORS or id(eqn) in handed_on
 
 
 def _is_float_valued(eqn: JaxprEqn) -> bool:
@@ -194,8 +197,7 @@ def _is_risky(eqn: JaxprEqn) -> bool:
     return formats.get(target).max < formats.get(source).max
 
 
-_POLICIES: Final[Mapping[Policy, Callable[[JaxprEqn], bool]]] = {
-    "anchors": _is_anchor,
+_POLICIES: Final[Mapping[str, Callable[[JaxprEqn], bool]]] = {
     "risky": _is_risky,
     "all": _is_new,
 }

@@ -111,7 +111,7 @@ class Inquiry:
         try:
             laboratory = self._laboratory(call, result, held, broken)
         except CannotRunError as why:
-            roles = guessed_roles(call, result, self._loss_key(result))
+            roles = guessed_roles(call, result, self.loss_key(result))
             return self._deliver(self._unreplayed(call, result, roles, held, str(why)))
         if not laboratory.harmed:
             return False
@@ -177,7 +177,7 @@ class Inquiry:
         is_share = is_shared((*call.leaves, *result.leaves))
         call, result = call_share(call), result_share(result)
         program = _share_of_program(call) if is_share else program_of(call)
-        roles = self.roles = assign(call, program, self._loss_key(result))
+        roles = self.roles = assign(call, program, self.loss_key(result))
         self._keep_initial(call, roles)
         return JaxLaboratory(
             call,
@@ -243,7 +243,7 @@ class Inquiry:
         self._monitor.deliver(findings)
         return bool(findings)
 
-    def _loss_key(self, result: Result) -> Key | None:
+    def loss_key(self, result: Result) -> Key | None:
         """Return where the user's `loss` finds the loss; None when it is no leaf."""
         return None if self._loss is None else result.find(self._loss)
 

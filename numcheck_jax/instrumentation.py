@@ -63,6 +63,7 @@ def instrument(
     lag: int = 1,
     loss: Callable[[Any], Any] | None = None,
     rollback: bool = False,
+    save: str | None = None,
     **options: Any,
 ) -> Any:
     """Return a function like `function`, watched.
@@ -77,6 +78,9 @@ def instrument(
         rollback: run a jitted function so that a step that breaks hands back the old
             parameters and state. Its arguments can then be donated and the step is
             run again all the same.
+        save: which tensors to keep in the run folder, as a pattern over ``loss``,
+            ``output:NAME``, ``gradient:NAME``, ``parameter:NAME`` and ``state:NAME``;
+            at every step, or at every `every`-th.
         **options: see `numcheck.monitor.Options`.
 
     Returns:
@@ -108,6 +112,11 @@ def instrument(
         function.numcheck.close()
         function = function._function
     monitor = JaxMonitor(
-        function, options_from(options), lag=lag, loss=loss, rollback=rollback
+        function,
+        options_from(options),
+        lag=lag,
+        loss=loss,
+        rollback=rollback,
+        save=save,
     )
     return Watched(function, monitor)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from numcheck.datacheck.watching import BatchWatch
+from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.errors import NonFiniteError
 from numcheck.monitor import Monitor
 from numcheck.record.trace import Event
@@ -26,6 +27,7 @@ from numcheck_jax.mail import Mail
 from numcheck_jax.observed import recorded, scalars
 from numcheck_jax.refusal import check_leaves
 from numcheck_jax.results import result_of
+from numcheck_jax.saving import Saving
 from numcheck_jax.sentinel import Flag, is_bad, is_watchable, launch, values
 from numcheck_jax.skipping import without_update
 
@@ -45,6 +47,11 @@ _TRACED = (
     "NaN and Inf that leave it are seen, but no step is audited beside float32, "
     "overflows that leave nothing but wrong numbers are missed, and steps are not "
     "counted; instrument the outermost function to have all of it"
+)
+
+_NOTHING_SAVED = (
+    "save= names none of the step's tensors: it knows the loss, outputs, parameters, "
+    "state, and gradients that the step returns"
 )
 
 
@@ -80,6 +87,7 @@ class JaxMonitor(Monitor):
         lag: int = 1,
         loss: Callable[[Any], Any] | None = None,
         rollback: bool = False,
+        save: str | None = None,
     ) -> None:
         """Watch `function`.
 
@@ -89,6 +97,10 @@ class JaxMonitor(Monitor):
             lag: read a step's flag this many steps later, 0 or 1.
             loss: picks the loss out of what the function returns.
             rollback: hand back the old state where a step broke.
+            save: pattern of the tensors to keep.
+
+        Raises:
+            ArgumentError: there is no folder to keep tensors in.
         """
         super().__init__(options, rank=_rank(), framework="jax", jax=jax.__version__)
         self.function = function
@@ -99,6 +111,7 @@ class JaxMonitor(Monitor):
         self._execution = Execution(options.level, rollback=rollback)
         self._batches = BatchWatch(self.rank) if options.check_data else None
         self._mail = Mail(function)
+        self._saving = None if save is None else self._saved_by(save)
         atexit.register(_say_pending, weakref.ref(self))
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -175,7 +188,8 @@ class JaxMonitor(Monitor):
         call: Call | None = None
         with self._guarded("the capture of a call"):
             call = capture(self.function, args, kwargs, self.step, self.rank)
-            if self._is_due() and not is_traced(call.given):
+            due = self._is_due() or self._is_saved()
+            if due and not is_traced(call.given):
                 call = kept_alive(call)
         return call
 
@@ -204,13 +218,15 @@ class JaxMonitor(Monitor):
         return out
 
     def _after(self, call: Call, out: Any, plan: Plan, ran: Ran | None) -> Any:
-        due = self._is_due()
+        due, is_saved = self._is_due(), self._is_saved()
         self._calls += 1
         self.step += 1
         earlier, self._pending = self._pending, None
         with self._guarded("the check of a step"):
             self._pending = self._launched(call, out, plan, ran)
             self.hold()
+        if is_saved and self._pending is not None:
+            self._save(self._pending)
         if earlier is not None:
             self._settle(earlier)
         latest = self._pending
@@ -244,6 +260,26 @@ class JaxMonitor(Monitor):
             return True
         every = self.options.every
         return every is not None and self.step % every == 0
+
+    def _saved_by(self, pattern: str) -> Saving:
+        every = self.options.every or 1
+        return Saving(pattern, every, self._run, self._inquiry.loss_key)
+
+    def _is_saved(self) -> bool:
+        """Whether tensors of this step are kept."""
+        return self._saving is not None and self._saving.is_due(self.step)
+
+    def _save(self, pending: Pending) -> None:
+        if self._saving is None:
+            return
+        with self._guarded("the keeping of tensors"):
+            try:
+                found = self._saving.keep(pending.call, pending.result)
+            except CannotRunError as why:
+                self._say_once(f"tensors were not kept: {why}")
+                return
+            if not found:
+                self._say_once(_NOTHING_SAVED)
 
     def _settle_pending(self) -> None:
         pending, self._pending = self._pending, None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -69,6 +70,49 @@ def test_level_anchors_holds_matrix_products_and_results_alone() -> None:
     assert trace is not None
     operators = {s.op for s in trace.sites if s.kind == "operator"}
     assert operators == {"dot_general"}
+
+
+class Block(nn.Module):
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        return x + nn.Dense(4, name="up")(nn.LayerNorm(name="norm")(x))
+
+
+class Net(nn.Module):
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        x = nn.remat(Block)(name="first")(x)
+        return nn.softmax(Block(name="second")(x))
+
+
+def test_level_anchors_holds_the_output_of_every_module() -> None:
+    net = Net()
+    params = net.init(jax.random.key(0), X)
+
+    def loss(params: Any, x: Any) -> Any:
+        return jnp.log(net.apply(params, x)).sum()
+
+    step = numcheck_jax.instrument(
+        jax.jit(jax.value_and_grad(loss)), audit_first=False, level="anchors"
+    )
+    step(params, X)
+    step.numcheck.close()
+    trace = step.numcheck.trace
+    assert trace is not None
+    held = {
+        s.scope: trace.at(0).summary(s)
+        for s in trace.sites
+        if s.kind == "operator" and s.phase == "forward" and s.op != "dot_general"
+    }
+    _, seen = net.apply(params, X, capture_intermediates=True)
+    outputs = jax.tree_util.tree_leaves_with_path(seen["intermediates"])
+    # What Flax captures itself is the measure.
+    assert len(held) == len(outputs) == 7
+    for path, value in outputs:
+        names = [str(k.key) for k in path if hasattr(k, "key")]
+        summary = held[".".join(("Net", *names)).removesuffix(".__call__")]
+        assert summary is not None
+        assert summary.amax == pytest.approx(float(jnp.abs(value).max()), rel=1e-5)
 
 
 def test_measured_step_that_breaks_is_explained_like_any_other() -> None:
