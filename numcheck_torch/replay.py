@@ -18,6 +18,7 @@ from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_torch.buffers import BufferSnapshot, buffer_places
 from numcheck_torch.capture import Forward, RandomState, without_autocast
 from numcheck_torch.differentiation import gradients_of
+from numcheck_torch.host_random import HostState
 from numcheck_torch.places import call_at
 from numcheck_torch.program import Operation, Slot
 from numcheck_torch.trees import map_leaves, named_tensors, tensors
@@ -48,13 +49,14 @@ class Outcomes:
 @contextlib.contextmanager
 def undisturbed(model: torch.nn.Module) -> Iterator[None]:
     """Put random states and buffers back after the block, whatever happens in it."""
-    random = RandomState.now()
+    random, host = RandomState.now(), HostState.now()
     buffers = BufferSnapshot.of(buffer_places(model))
     try:
         yield
     finally:
         buffers.restore()
         random.restore()
+        host.restore()
 
 
 @contextlib.contextmanager
@@ -138,6 +140,8 @@ class Runner:
         # casts of the weights are shared by all calls inside one block.
         autocast.enter_context(event.autocast.applied())
         event.random.restore()
+        if event.host is not None:
+            event.host.restore()
         event.buffers.restore()
         args, kwargs = self._filled((event.args, dict(event.kwargs)))
         for tensor in tensors((args, kwargs)):
