@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from numcheck.measure.summary import Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import numpy.typing as npt
 
-__all__ = ["ROW", "pack", "unpack", "valid_rows"]
+__all__ = ["ROW", "measured_mask", "pack", "unpacked", "valid_rows"]
 
 _COUNTS = ("nan", "pos_inf", "neg_inf", "zero", "subnormal")
 _VALUES = ("low", "high", "amax", "amin", "total", "total_sq")
-_FIELDS = (*_COUNTS, *_VALUES)
+_FIELDS = (*_COUNTS, *_VALUES)  # in the order of Summary's own
+_ALL = (1 << len(_FIELDS)) - 1
 
 ROW = np.dtype(
     [
@@ -60,14 +61,19 @@ def _checksums(rows: npt.NDArray[np.void]) -> list[int]:
     return [zlib.crc32(data[i : i + _BODY]) for i in range(0, len(data), size)]
 
 
-def unpack(row: Any) -> Summary:  # noqa: ANN401 - a numpy record
-    """Return the summary a record holds."""
-    measured = int(row["measured"])
-    fields = {
-        name: row[name].item() if measured >> bit & 1 else None
-        for bit, name in enumerate(_FIELDS)
-    }
-    return Summary(n=int(row["n"]), **fields)
+def measured_mask(name: str) -> int:
+    """Return the bit that says whether a field was measured."""
+    return 1 << _FIELDS.index(name)
+
+
+def unpacked(rows: npt.NDArray[np.void]) -> Iterator[tuple[int, int, Summary]]:
+    """Yield step, site and summary of each record."""
+    for step, site, measured, n, *values, _, _ in rows.tolist():
+        if measured == _ALL:
+            yield step, site, Summary(n, *values)
+            continue
+        known = (v if measured >> bit & 1 else None for bit, v in enumerate(values))
+        yield step, site, Summary(n, *known)
 
 
 def valid_rows(data: bytes | memoryview) -> tuple[npt.NDArray[np.void], int]:

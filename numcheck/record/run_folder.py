@@ -24,15 +24,27 @@ from typing import TYPE_CHECKING, Any
 
 from numcheck.errors import RunFolderError
 from numcheck.record.site_json import json_line
+from numcheck.record.thinning import (
+    chosen_steps,
+    danger_by_step,
+    records_in,
+    together,
+)
 from numcheck.record.trace import Trace
-from numcheck.record.trace_files import TraceWriter, read_rank
+from numcheck.record.trace_files import (
+    TraceWriter,
+    read_rank,
+    read_sites,
+    segments_of,
+)
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping, Sequence
 
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
+    from numcheck.record.thinning import Danger
 
 __all__ = ["SCHEMA", "IncidentFiles", "Run", "RunWriter", "open_run"]
 
@@ -124,19 +136,26 @@ class Run:
         trace: all ranks together.
         incidents: failing steps, by rank and step.
         notes: what could not be read, in English.
+        recorded: how many steps were recorded, where not all were read.
     """
 
     path: Path
     trace: Trace
     incidents: tuple[IncidentFiles, ...]
     notes: tuple[str, ...]
+    recorded: int | None = None
 
 
-def open_run(folder: str | os.PathLike[str]) -> Run:
+def open_run(folder: str | os.PathLike[str], most: int | None = None) -> Run:
     """Read a run folder, or one of its attempts; the newest attempt by default.
 
     The folder may still be written to. Torn and damaged records are dropped, each
     with a note.
+
+    Args:
+        folder: of a run or of an attempt.
+        most: about how many summaries to read of a long run: then only some steps
+            are (`numcheck.record.thinning`). All by default.
 
     Raises:
         RunFolderError: the folder is missing, or numcheck did not write it.
@@ -148,8 +167,10 @@ def open_run(folder: str | os.PathLike[str]) -> Run:
     summaries: dict[tuple[int, int], Mapping[int, Summary]] = {}
     events = []
     incidents: list[IncidentFiles] = []
-    for rank, path in _rank_folders(attempt):
-        files = read_rank(path)
+    folders = _rank_folders(attempt)
+    steps, recorded = _thinned([path for _, path in folders], most)
+    for rank, path in folders:
+        files = read_rank(path, steps)
         notes += [f"rank {rank}: {note}" for note in files.notes]
         # Ranks run the same program; the longest list of sites holds the others'.
         sites = max(sites, tuple(files.sites), key=len)
@@ -158,7 +179,24 @@ def open_run(folder: str | os.PathLike[str]) -> Run:
         incidents += _read_incidents(path, rank, notes)
     events.sort(key=lambda e: (e.step, e.rank))
     trace = Trace(sites, summaries, tuple(events), meta)
-    return Run(attempt, trace, tuple(incidents), tuple(notes))
+    return Run(attempt, trace, tuple(incidents), tuple(notes), recorded)
+
+
+def _thinned(
+    folders: Sequence[Path], most: int | None
+) -> tuple[Container[int] | None, int | None]:
+    """Return the steps to read and how many there are; None and None to read all."""
+    if most is None:
+        return None, None
+    segments = {folder: segments_of(folder) for folder in folders}
+    records = sum(map(records_in, segments.values()))
+    if records <= most:
+        return None, None
+    danger: dict[int, Danger] = {}
+    for folder, paths in segments.items():
+        for step, found in danger_by_step(paths, read_sites(folder, [])).items():
+            danger[step] = together(found, danger.get(step))
+    return chosen_steps(danger, records, most), len(danger)
 
 
 def _claim_attempt(home: Path, rank: int) -> Path:

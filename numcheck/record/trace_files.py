@@ -13,6 +13,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from numcheck.errors import RunFolderError
 from numcheck.record import rows as binary
 from numcheck.record.site_json import (
@@ -24,14 +26,15 @@ from numcheck.record.site_json import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
     from numcheck.record.trace import Event, Trace
 
-__all__ = ["SEGMENT_STEPS", "RankFiles", "TraceWriter", "read_rank"]
+__all__ = ["SEGMENT_STEPS", "RankFiles", "TraceWriter"]
+__all__ += ["read_rank", "read_sites", "segments_of"]
 
 _T = TypeVar("_T")
 
@@ -130,8 +133,22 @@ class RankFiles:
         self.notes: list[str] = []
 
 
-def read_rank(folder: Path) -> RankFiles:
+def segments_of(folder: Path) -> list[Path]:
+    """Return the files that hold a rank's summaries, oldest first."""
+    return sorted(folder.glob("summaries-*.bin"))
+
+
+def read_sites(folder: Path, notes: list[str]) -> list[Site]:
+    """Return a rank's sites."""
+    return list(_lines(folder / "sites.jsonl", site_from_json, notes))
+
+
+def read_rank(folder: Path, steps: Container[int] | None = None) -> RankFiles:
     """Read one rank's folder. A torn last record is dropped with a note.
+
+    Args:
+        folder: of one rank.
+        steps: read the summaries of these alone; None to read all.
 
     Raises:
         RunFolderError: the folder holds no trace.
@@ -140,34 +157,39 @@ def read_rank(folder: Path) -> RankFiles:
         msg = f"{folder} holds no trace: sites.jsonl is missing"
         raise RunFolderError(msg)
     found = RankFiles()
-    found.sites = list(_lines(folder / "sites.jsonl", site_from_json, found.notes))
+    found.sites = read_sites(folder, found.notes)
     found.events = list(_lines(folder / "events.jsonl", event_from_json, found.notes))
     histograms = {
         (step, site): counts
         for step, site, counts in _lines(
             folder / "exponents.jsonl", _histogram, found.notes
         )
+        if steps is None or step in steps
     }
-    for path in sorted(folder.glob("summaries-*.bin")):
-        _read_segment(path, found, histograms)
+    for path in segments_of(folder):
+        _read_segment(path, found, histograms, steps)
     return found
 
 
 def _read_segment(
-    path: Path, found: RankFiles, histograms: Mapping[tuple[int, int], dict[int, int]]
+    path: Path,
+    found: RankFiles,
+    histograms: Mapping[tuple[int, int], dict[int, int]],
+    steps: Container[int] | None,
 ) -> None:
     rows, left = binary.valid_rows(path.read_bytes())
     if left:
         found.notes.append(f"{path.name}: {left} bytes at the end were torn; dropped")
-    for row in rows:
-        step, site = int(row["step"]), int(row["site"])
-        if not 0 <= site < len(found.sites):
-            found.notes.append(f"{path.name}: a record names unknown site {site}")
-            continue
-        summary = binary.with_exponents(
-            binary.unpack(row), histograms.get((step, site))
-        )
-        found.summaries.setdefault(step, {})[site] = summary
+    if steps is not None:
+        wanted = [step for step in np.unique(rows["step"]).tolist() if step in steps]
+        rows = rows[np.isin(rows["step"], wanted)]
+    known = (rows["site"] >= 0) & (rows["site"] < len(found.sites))
+    if not known.all():
+        strangers = int((~known).sum())
+        found.notes.append(f"{path.name}: records that name unknown sites: {strangers}")
+    for step, site, summary in binary.unpacked(rows[known]):
+        held = binary.with_exponents(summary, histograms.get((step, site)))
+        found.summaries.setdefault(step, {})[site] = held
 
 
 def _histogram(row: dict[str, Any]) -> tuple[int, int, dict[int, int]]:

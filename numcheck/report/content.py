@@ -33,6 +33,7 @@ class Content:
         departures: relative L2 error of each site's value against its float32 shadow,
             by site index.
         unread: what of a run folder could not be read, in its reader's words.
+        recorded: how many steps were recorded, where not all were read.
     """
 
     findings: Sequence[Finding]
@@ -43,6 +44,7 @@ class Content:
     notes: Sequence[Evidence] = ()
     departures: Mapping[int, float] | None = None
     unread: Sequence[str] = ()
+    recorded: int | None = None
 
     @property
     def coverage(self) -> Coverage:
@@ -54,6 +56,7 @@ class Content:
             self.notes,
             self.departures is not None,
             self.unread,
+            self.recorded,
         )
 
 
@@ -65,6 +68,7 @@ def content_of(
     events: Sequence[Event] = (),
     meta: Mapping[str, object] | None = None,
     unread: Sequence[str] = (),
+    recorded: int | None = None,
 ) -> Content:
     """Return what a run has to say.
 
@@ -75,6 +79,7 @@ def content_of(
         events: scalars and notes by step.
         meta: what is known of the program.
         unread: what of a run folder could not be read.
+        recorded: how many steps were recorded, where not all were read.
     """
     departures: dict[int, float] | None = None
     for incident in incidents:
@@ -92,4 +97,5 @@ def content_of(
         tuple(note for incident in incidents for note in incident.notes),
         departures,
         unread,
+        recorded,
     )

@@ -36,6 +36,7 @@ class Coverage:
         notes: what could not be watched or done.
         shadowed: whether a step was run beside its float32 shadow.
         unread: what of a run folder could not be read, in its reader's words.
+        recorded: how many steps were recorded, where not all were read.
     """
 
     trace: Trace | None
@@ -44,6 +45,7 @@ class Coverage:
     notes: Sequence[Evidence] = ()
     shadowed: bool = False
     unread: Sequence[str] = ()
+    recorded: int | None = None
 
     def seen(self, lang: str | None) -> Iterator[str]:
         """Yield what was watched, one sentence each."""
@@ -71,6 +73,9 @@ class Coverage:
             yield text("report.watch.nothing_recorded", lang)
         else:
             yield from _not_recorded(self.trace, lang)
+        if self.recorded is not None and self.trace is not None:
+            steps = {"n": len(self.trace.steps), "of": self.recorded}
+            yield text("report.watch.thinned", lang, **steps)
         for note in self.notes:
             yield text(f"evidence.{note.key}", lang, **note.fields)
         for problem in self.unread:

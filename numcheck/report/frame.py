@@ -68,7 +68,8 @@ def about(meta: Mapping[str, Any]) -> list[str]:
     framework = str(meta.get("framework", ""))
     known = [
         f"{framework} {meta.get(framework, '')}".strip(),
-        *(meta.get(name) for name in ("device", "devices", "python")),
+        *(meta.get(name) for name in ("device", "devices")),
+        f"Python {meta['python']}" if meta.get("python") else "",
     ]
     versions = meta.get("versions")
     if isinstance(versions, Mapping):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["content_of_run", "counted"]
 
 _ORDER = ("error", "warning", "note")
+_MOST_SUMMARIES = 1_200_000
+"""About as many as the map has cells; beyond, some of the steps are read."""
 
 
 def content_of_run(folder: str | os.PathLike[str]) -> Content:
@@ -32,7 +34,7 @@ def content_of_run(folder: str | os.PathLike[str]) -> Content:
     Raises:
         RunFolderError: the folder is missing, foreign, or from a later numcheck.
     """
-    run = open_run(folder)
+    run = open_run(folder, _MOST_SUMMARIES)
     unread = list(run.notes)
     incidents = _incidents(run, unread)
     findings = counted(f for incident in incidents for f in diagnose(incident))
@@ -45,6 +47,7 @@ def content_of_run(folder: str | os.PathLike[str]) -> Content:
         events=run.trace.events,
         meta=run.trace.meta,
         unread=unread,
+        recorded=run.recorded,
     )
 
 

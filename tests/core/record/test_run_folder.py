@@ -72,7 +72,7 @@ def test_records_give_back_every_summary_bit_for_bit(
 ) -> None:
     rows, left = binary.valid_rows(binary.pack(7, held).tobytes())
     assert left == 0
-    assert {int(r["site"]): binary.unpack(r) for r in rows} == held
+    assert list(binary.unpacked(rows)) == [(7, i, s) for i, s in held.items()]
 
 
 def test_a_run_reads_back_what_was_written(tmp_path: Path) -> None:
