@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numcheck.datacheck.page import Checked
+    from numcheck.datacheck.piece import Unread
     from numcheck.datacheck.settings import Settings
 
 __all__ = ["data"]
@@ -59,7 +60,8 @@ def data(
     """Check the arrays of FILE, or of all files below FOLDER, before training.
 
     Reads .npy, .npz, .safetensors, .csv, .tsv and .parquet of any size. Exits with 0
-    when nothing was found, 1 with findings (errors or warnings), 2 on an error.
+    when nothing was found, 1 with findings (errors or warnings), 2 when a file could
+    not be read; the others are checked all the same.
     """
     from numcheck.calculator._plain import as_json as plain_json
     from numcheck.datacheck.files import files_in
@@ -74,30 +76,45 @@ def data(
         checked = [_checked(file, settings, advance) for file in files]
     _require(labels, checked)
     click.echo(plain_json(as_data(checked, lang)) if as_json else page(checked, lang))
+    if any(file.error for file in checked):
+        context.exit(2)
     context.exit(0 if all(file.is_clean for file in checked) else 1)
 
 
 def _checked(file: Path, settings: Settings, advance: Callable[[int], None]) -> Checked:
+    """Return what a file shows, up to where it can be read."""
+    from numcheck.datacheck.checks.text_among_numbers import text_among_numbers
     from numcheck.datacheck.files import pieces
     from numcheck.datacheck.layout import is_numeric
     from numcheck.datacheck.page import Checked
     from numcheck.datacheck.stream import Stream
+    from numcheck.errors import DumpError, MissingExtraError
 
     stream = Stream(settings)
     skipped: dict[str, None] = {}
-    for piece in pieces(file, settings.labels):
-        if not is_numeric(piece.array.dtype):
-            skipped[piece.name] = None
-        skipped.update(dict.fromkeys(piece.skipped))
-        stream.add(piece.name, piece.array, piece.columns)
-        advance(piece.read_bytes)
+    unread: dict[str, Unread] = {}
+    error = ""
+    try:
+        for piece in pieces(file, settings.labels):
+            if not is_numeric(piece.array.dtype):
+                skipped[piece.name] = None
+            skipped.update(dict.fromkeys(piece.skipped))
+            for cells in piece.unread:
+                known = unread.get(cells.column)
+                unread[cells.column] = cells if known is None else known.merge(cells)
+            stream.add(piece.name, piece.array, piece.columns)
+            advance(piece.read_bytes)
+    except (DumpError, MissingExtraError) as why:
+        error = str(why)
     found = stream.subjects
+    texts = tuple(text_among_numbers(cells) for cells in unread.values())
     return Checked(
         str(file),
-        stream.problems(),
+        (*stream.problems(), *texts),
         tuple(found),
         sum(math.prod(subject.shape) for subject in found.values()),
         tuple(skipped),
+        error,
     )
 
 
@@ -107,7 +124,7 @@ def _require(labels: Sequence[str], checked: Sequence[Checked]) -> None:
 
     known = sorted({name for file in checked for name in file.arrays})
     for name in labels:
-        if name not in known:
+        if name not in known and not any(file.error for file in checked):
             held = ", ".join(known)
             raise ArgumentError(f"nothing is called {name!r}; there is {held}")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from numcheck.datacheck.piece import Piece
+from numcheck.datacheck.piece import Piece, Unread
 from numcheck.errors import DumpError
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ _MISSING: Final = {"", "na", "n/a", "null", "none", "nan", "?", "-"}
 def csv_pieces(path: Path, labels: tuple[str, ...]) -> Iterator[Piece]:
     """Yield the columns of numbers as one array, and each column of labels as its own.
 
-    An empty cell is NaN. A column whose first cells are text is left out.
+    An empty cell is NaN, and so is a cell of text in a column of numbers; which, is
+    told. A column whose first cells are mostly text is left out.
 
     Raises:
         DumpError: the file cannot be read, or a row is longer than the header.
@@ -61,11 +62,12 @@ def _table(
         if wrong := next((r for r in block if len(r) != len(header)), None):
             msg = f"{path}: a row has {len(wrong)} cells, the header {len(header)}"
             raise DumpError(f"{msg} (near row {at})")
+        start = at - 1
         at += len(block)
         cells = list(zip(*block, strict=True))
         if numeric is None:
             numeric = [i for i, c in enumerate(cells) if _is_numeric(c)]
-        yield from _pieces(path, header, cells, numeric, labels)
+        yield from _pieces(path, header, cells, numeric, labels, start)
 
 
 def _pieces(
@@ -74,6 +76,7 @@ def _pieces(
     cells: Sequence[Sequence[str]],
     numeric: Sequence[int],
     labels: tuple[str, ...],
+    start: int,
 ) -> Iterator[Piece]:
     skipped = tuple(n for i, n in enumerate(header) if i not in numeric)
     features = [i for i in numeric if header[i] not in labels]
@@ -81,15 +84,33 @@ def _pieces(
     if features:
         table = np.stack([_numbers(cells[i]) for i in features], axis=1)
         names = tuple(header[i] for i in features)
-        yield Piece(path.stem, table, size, names, skipped)
+        found = [_unread(path.stem, header[i], cells[i], start) for i in features]
+        unread = tuple(u for u in found if u is not None)
+        yield Piece(path.stem, table, size, names, skipped, unread)
     for i in numeric:
-        if header[i] in labels:
-            yield Piece(header[i], _numbers(cells[i]), 0)
+        name = header[i]
+        if name in labels:
+            own = _unread(name, name, cells[i], start)
+            unread = () if own is None else (own,)
+            yield Piece(name, _numbers(cells[i]), 0, unread=unread)
+
+
+def _unread(array: str, column: str, cells: Sequence[str], start: int) -> Unread | None:
+    """Return the cells of a column that neither are numbers nor stand for none."""
+    bad = [
+        (row, cell)
+        for row, cell in enumerate(cells, start)
+        if _number(cell) is None and cell.strip().lower() not in _MISSING
+    ]
+    if not bad:
+        return None
+    row, text = bad[0]
+    return Unread(array, column, row, text, len(bad))
 
 
 def _is_numeric(cells: Sequence[str]) -> bool:
     told = [c for c in cells if c.strip().lower() not in _MISSING]
-    return sum(_number(c) is not None for c in told) * 2 > len(told) or not told
+    return sum(_number(c) is not None for c in told) * 2 >= len(told)
 
 
 def _numbers(cells: Sequence[str]) -> NDArray[Any]:

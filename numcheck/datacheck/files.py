@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from numcheck.errors import DumpError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
 __all__ = ["ENDINGS", "files_in", "pieces"]
 
@@ -62,7 +64,16 @@ def pieces(path: Path, labels: tuple[str, ...] = ()) -> Iterator[Piece]:
     else:
         for name, array in arrays_in(path):
             for part in cut(np.atleast_1d(array)):
-                yield Piece(name, part, part.nbytes)
+                yield from _real(name, part)
+
+
+def _real(name: str, part: NDArray[Any]) -> Iterator[Piece]:
+    """Yield a part as it is; of complex numbers the real and the imaginary ones."""
+    if part.dtype.kind == "c":
+        yield Piece(f"{name}.real", part.real, part.nbytes)
+        yield Piece(f"{name}.imag", part.imag, 0)
+    else:
+        yield Piece(name, part, part.nbytes)
 
 
 def _listed() -> str:

@@ -27,6 +27,7 @@ class Checked:
         arrays: names of the arrays that were looked at.
         elements: in how many elements.
         skipped: arrays and columns that hold no numbers.
+        error: why it could not be read to its end; empty when it could.
     """
 
     file: str
@@ -34,6 +35,7 @@ class Checked:
     arrays: tuple[str, ...]
     elements: int
     skipped: tuple[str, ...] = ()
+    error: str = ""
 
     @property
     def is_clean(self) -> bool:
@@ -50,6 +52,8 @@ def page(checked: Sequence[Checked], lang: str | None = None) -> str:
         if file.skipped:
             names = ", ".join(file.skipped)
             lines += [text("data.skipped", lang, file=file.file, names=names)]
+        if file.error:
+            lines += [text("data.unread", lang, error=file.error)]
     problems = [p for file in checked for p in file.problems]
     counts: dict[str, Any] = {
         severity: sum(p.severity == severity for p in problems)
@@ -90,6 +94,7 @@ def as_data(checked: Sequence[Checked], lang: str | None = None) -> Mapping[str,
                 "arrays": list(file.arrays),
                 "elements": file.elements,
                 "skipped": list(file.skipped),
+                "error": file.error,
                 "problems": [_row(problem, lang) for problem in file.problems],
             }
             for file in checked

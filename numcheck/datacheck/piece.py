@@ -8,7 +8,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Piece"]
+__all__ = ["Piece", "Unread"]
+
+
+class Unread(NamedTuple):
+    """Cells of one column of numbers that hold something else, read as NaN.
+
+    Attributes:
+        array: name of the array that the column is part of.
+        column: name of the column.
+        row: first row, from the start of the file, that holds such a cell.
+        text: what stands there.
+        count: how many cells do.
+    """
+
+    array: str
+    column: str
+    row: int
+    text: str
+    count: int
+
+    def merge(self, later: Unread) -> Unread:
+        """Return both together; the first row is this one's."""
+        return self._replace(count=self.count + later.count)
 
 
 class Piece(NamedTuple):
@@ -20,6 +42,7 @@ class Piece(NamedTuple):
         read_bytes: how much of the file was read for it, about.
         columns: names of its columns; empty where they have none.
         skipped: names of columns that hold no numbers.
+        unread: cells that are no numbers, in columns that are.
     """
 
     name: str
@@ -27,3 +50,4 @@ class Piece(NamedTuple):
     read_bytes: int
     columns: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+    unread: tuple[Unread, ...] = ()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from numcheck.datacheck.settings import Settings
@@ -17,18 +18,34 @@ if TYPE_CHECKING:
 __all__ = ["dtype_mismatch", "mixed_dtypes"]
 
 _HALVES = ("float16", "bfloat16")
+_ROW_NUMBERS = frozenset(("id", "ids", "idx", "index", "position", "token", "tokens"))
+"""Integers called so pick rows of a table and are never computed with."""
 
 
 def dtype_mismatch(subject: Subject, settings: Settings) -> Iterator[Problem]:
-    """Answer with a note for features wider than the format the model computes in."""
-    if settings.dtype is None or not subject.is_feature:
+    """Answer with a note for features finer than the format the model computes in."""
+    if settings.dtype is None or subject.role != "feature":
         return
-    own, target = subject.format, get(settings.dtype)
-    if own.name != "float64" or target.precision >= own.precision:
-        return
-    yield subject.problem(
-        "N020", "note", "data_one_dtype", own=own.name, dtype=target.name
-    )
+    target = get(settings.dtype)
+    if subject.is_feature:
+        is_finer = subject.format.name == "float64" and target.precision < 53
+    else:
+        is_finer = _is_quantity(subject) and _amax(subject) > 2**target.precision
+    if is_finer:
+        own = subject.format.name if subject.is_feature else subject.dtype.name
+        yield subject.problem(
+            "N020", "note", "data_one_dtype", own=own, dtype=target.name
+        )
+
+
+def _is_quantity(subject: Subject) -> bool:
+    """Whether integers may be measurements rather than numbers of table rows."""
+    words = set(re.findall("[a-z]+", subject.name.lower()))
+    return subject.dtype.kind in "iu" and not words & _ROW_NUMBERS
+
+
+def _amax(subject: Subject) -> float:
+    return float(subject.columns.amax.max())
 
 
 def mixed_dtypes(subjects: Sequence[Subject]) -> Iterator[Problem]:

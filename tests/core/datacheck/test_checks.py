@@ -172,6 +172,18 @@ def test_float64_beside_half_precision_arrays_is_a_note() -> None:
     assert check_arrays({"wide": wide, "single": normal()}) == ()
 
 
+def test_integers_too_fine_for_half_precision_are_a_note() -> None:
+    prices = np.arange(0, 60_000, 3).reshape(-1, 2)
+    assert np.float16(2049) == 2048  # whole numbers stop being exact
+    assert named(prices, dtype="float16") == {"N020": "x"}
+    assert named(prices, dtype="float32") == {}
+    assert named(np.arange(2048), dtype="float16") == {}
+    assert named(prices, "token_ids", dtype="float16") == {}
+    half = normal().astype(np.float16)
+    (problem,) = check_arrays({"half": half, "prices": prices})
+    assert (problem.id, problem.severity, problem.array) == ("N020", "note", "prices")
+
+
 def test_an_integer_that_int32_cannot_hold_is_found() -> None:
     x = np.array([5, 2**31, 7])
     assert named(x) == {"N021": "x[1]"}

@@ -125,7 +125,6 @@ def _problems(path: Path) -> list[dict[str, Any]]:
         ("x.npy", b"nothing", "damaged"),
         ("x.csv", b"a,b\n1,2\n1,2,3\n", "3 cells, the header 2"),
         ("x.csv", b"a,b\n\xff\xfe\n", "not a table of text"),
-        ("x.doc", b"", "expected a file that ends in"),
     ],
 )
 def test_what_cannot_be_read_says_why(
@@ -133,8 +132,14 @@ def test_what_cannot_be_read_says_why(
 ) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(NumcheckError, match=message):
-        raise run(path).exception
+    result = run(path)
+    assert (result.exit_code, message in result.output) == (2, True)
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.doc").write_bytes(b"")
+    with pytest.raises(NumcheckError, match="expected a file that ends in"):
+        raise run(tmp_path / "x.doc").exception
 
 
 @pytest.mark.parametrize(
@@ -166,3 +171,65 @@ def test_both_languages_say_it(tmp_path: Path, x: np.ndarray[Any, Any]) -> None:
     path = write(tmp_path / "x.npy", x * np.float32(np.inf))
     result = CliRunner().invoke(data, [str(path), "--lang", "zh"])
     assert "数据" in result.output or "元素" in result.output
+
+
+def test_a_damaged_file_does_not_hide_the_others(
+    tmp_path: Path, x: np.ndarray[Any, Any]
+) -> None:
+    write(tmp_path / "a.npy", x)
+    (tmp_path / "b.npy").write_bytes(b"nothing")
+    write(tmp_path / "c.npy", x * np.float32(np.nan))
+    result = run(tmp_path)
+    assert result.exit_code == 2
+    assert "b.npy: damaged" in result.output
+    assert "error[N011]" in result.output
+    assert "c.npy" in result.output
+
+
+def test_a_file_that_breaks_off_shows_what_was_read(tmp_path: Path) -> None:
+    rows = [f"{i},{i / 7}" for i in range(80_000)]
+    rows[10] = "nan,1"
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "\n".join(rows) + "\n1,2,3\n")
+    (file,) = json.loads(run(path, "--json").output)["files"]
+    assert "3 cells, the header 2" in file["error"]
+    assert "N011" in [p["id"] for p in file["problems"]]
+
+
+def test_text_in_a_column_of_numbers_is_named_with_its_cell(tmp_path: Path) -> None:
+    rows = [f"{i / 7},{i / 9}" for i in range(40)]
+    rows[4] = "12 kg,0.5"
+    rows[6] = "unknown,0.5"
+    path = tmp_path / "t.csv"
+    path.write_text("weight,height\n" + "\n".join(rows) + "\n")
+    result = run(path)
+    assert "warning[N028]: t[4, 'weight'] is the text “12 kg”" in result.output
+    assert "cells like it in the column: 2" in result.output
+    assert "t[4, 'weight']" in [p["fields"]["place"] for p in _problems(path)]
+    assert "left out" not in result.output
+
+
+def test_a_short_column_with_one_bad_cell_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\nx,3\n")
+    result = run(path)
+    assert "N028" in result.output
+    assert "left out" not in result.output
+
+
+def test_a_column_of_missing_values_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "a,b\n" + "".join(f"{i},{'NA' if i % 9 else 1}\n" for i in range(60))
+    )
+    assert "N028" not in run(path).output
+
+
+def test_both_parts_of_complex_numbers_are_checked(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    z = random.normal(size=(300, 2)) + 1j * random.normal(size=(300, 2))
+    path = write(tmp_path / "z.npy", z)
+    assert run(path).exit_code == 0
+    z[7, 1] = complex(0.0, np.nan)
+    (problem,) = _problems(write(path, z))
+    assert (problem["array"], problem["row"], problem["id"]) == ("z.imag", 7, "N011")
