@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
     from numcheck.formats._format import Format
 
-__all__ = ["CHUNK", "as_array", "chunks", "codes_of", "format_of", "widened"]
+__all__ = ["CHUNK", "PIECE", "as_array", "chunks", "codes_of", "format_of", "widened"]
 
-# Elements per piece: every temporary of one piece stays in the second-level cache.
+# Elements at once where steps make temporaries, of which a dozen may be alive.
 CHUNK: Final = 1 << 16
+# Elements at once where steps write into one or two buffers: more of them share the
+# fixed cost of a step, and all still stay in a processor's own cache.
+PIECE: Final = 1 << 17
 
 
 def as_array(x: object, what: str = "array") -> NDArray[Any]:
@@ -113,8 +116,10 @@ def widened(array: NDArray[Any], dtype: DTypeLike = np.float64) -> NDArray[Any]:
         >>> widened(np.ones(1, np.float16)).dtype
         dtype('float64')
     """
+    if array.dtype == dtype:
+        return array
     with np.errstate(invalid="ignore"):
-        return array.astype(dtype, copy=False)
+        return array.astype(dtype)
 
 
 def _strided_chunks(array: NDArray[Any], size: int) -> Iterator[NDArray[Any]]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numcheck.formats._arrays import as_array, widened
+from numcheck.formats._arrays import PIECE, as_array, widened
 from numcheck.formats._block_task import BlockTask, Folded
-from numcheck.formats._fast_blocks import PIECE, PowerOfTwoBlocks, can_share_powers
+from numcheck.formats._fast_blocks import PowerOfTwoBlocks, can_share_powers
 from numcheck.formats._scalar import checked_out
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ def quantize_blocks(
         [6.0, 1.0, 0.0]
     """
     array = as_array(x, "x")
+    if out is not None and np.may_share_memory(array, out):
+        array = array.copy()
     task = BlockTask.of(array, fmt, rounding, subnormals, scale_rule, seed)
     folded = Folded(array, fmt, axis)
     dtype = result_dtype_of_blocks(array.dtype)

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounding to nearest-even with a handful of additions.
+"""Rounding to nearest-even with a handful of operations on whole pieces.
 
-Adding C = 1.5 · 2**(e + stored - m) to a number of exponent e pushes the bits that the
-format drops out of the sum, which rounds to nearest-even as every IEEE 754 sum does;
-subtracting C again leaves the rounded number. Below `emin` the spacing stays, so C
-does. A magnitude beyond the format's largest number is rare, and redone by
-`redo`, exactly.
+A number of exponent e is rounded to a multiple of the format's spacing there,
+2**(e - m), by dividing by it, rounding to a whole number and multiplying again. Both
+steps are exact, since the spacing is a power of two, and the sign of a zero survives
+all three. Below `emin` the spacing stays. A magnitude beyond the format's largest
+number is rare, and redone by `redo`, exactly.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.floating[Any]]
 
-__all__ = ["AddRounder", "CarryRounder", "can_add", "can_carry"]
+__all__ = ["CarryRounder", "CastRounder", "SpacingRounder", "can_carry", "can_space"]
 
 
 class _Layout:
@@ -34,7 +35,6 @@ class _Layout:
         self.unsigned = np.dtype(f"u{dtype.itemsize}")
         self.stored = int(layout.nmant)
         self.bias = 1 - int(layout.minexp)
-        self.sign = self.of(1 << (layout.bits - 1))
         self.magnitude = self.of((1 << (layout.bits - 1)) - 1)
         self.exponent = self.of(((1 << layout.iexp) - 1) << self.stored)
 
@@ -47,29 +47,32 @@ class _Layout:
         return (exponent + self.bias) << self.stored
 
 
-def can_add(fmt: Format, dtype: np.dtype[Any]) -> bool:
-    """Whether `AddRounder` serves: no constant C may leave the range of `dtype`.
+def can_space(fmt: Format, dtype: np.dtype[Any]) -> bool:
+    """Whether `SpacingRounder` serves: every spacing is a normal number of `dtype`.
 
     Example:
         >>> from numcheck.formats import get
-        >>> can_add(get("fp16"), np.dtype("f4")), can_add(get("bf16"), np.dtype("f4"))
+        >>> (
+        ...     can_space(get("fp16"), np.dtype("f4")),
+        ...     can_space(get("bf16"), np.dtype("f4")),
+        ... )
         (True, False)
     """
     layout = np.finfo(dtype)
     return (
         fmt.kind == "float"
-        and fmt.mantissa_bits <= layout.nmant - 1
-        and fmt.emin >= layout.minexp
-        and fmt.emax + 2 + layout.nmant - fmt.mantissa_bits < layout.maxexp
+        and fmt.mantissa_bits < layout.nmant
+        and fmt.emin - fmt.mantissa_bits >= layout.minexp
+        and fmt.emax < layout.maxexp
     )
 
 
-class AddRounder:
+class SpacingRounder:
     """Rounds contiguous pieces to nearest-even.
 
     Args:
         dtype: float32 or float64.
-        fmt: a format for which `can_add` holds.
+        fmt: a format for which `can_space` holds.
         room: largest number of elements of a piece.
         redo: rounds the few elements whose magnitude is beyond `fmt.max`.
     """
@@ -83,46 +86,34 @@ class AddRounder:
     ) -> None:
         bits = _Layout(dtype)
         self._bits, self._redo, self._fmt, self._dtype = bits, redo, fmt, dtype
-        shift = bits.stored - fmt.mantissa_bits
-        self._add = bits.of((shift << bits.stored) | (1 << (bits.stored - 1)))
-        self._lowest = np.full(room, bits.power(fmt.emin), bits.unsigned)
-        self._constant = np.empty(room, bits.unsigned)
-        # Exponent fields from which a magnitude may leave the range, and up to which
-        # it may become zero.
+        self._lowest = bits.of(bits.power(fmt.emin))
+        self._spacing = np.empty(room, bits.unsigned)
+        self._down = bits.of(fmt.mantissa_bits << bits.stored)
+        # The exponent field from which on a magnitude may leave the range.
         self._high = bits.of(bits.power(fmt.emax))
-        threshold = dtype.type(fmt.underflow_threshold).view(bits.unsigned)
-        self._low = threshold & bits.exponent
 
     def __call__(self, x: Floats, out: Floats) -> None:
-        """Round `x` into `out`."""
+        """Round `x` into `out`, which shares no memory with it."""
         bits, n = self._bits, x.size
         if n == 0:
             return
-        source, constant = x.view(bits.unsigned), self._constant[:n]
-        np.bitwise_and(source, bits.exponent, out=constant)
-        smallest, largest = constant.min(), constant.max()
-        np.maximum(constant, self._lowest[:n], out=constant)
-        constant += self._add
-        c = constant.view(self._dtype)
-        if largest < self._high:
-            np.add(x, c, out=out)
-            out -= c
-        else:
-            self._add_beyond(x, c, out)
-        if smallest <= self._low and self._fmt.has_neg_zero:
-            # The sums gave +0 for everything that became zero.
-            np.bitwise_and(source, bits.sign, out=constant)
-            target = out.view(bits.unsigned)
-            target |= constant
-
-    def _add_beyond(self, x: Floats, c: Floats, out: Floats) -> None:
-        # Numbers far beyond the range make meaningless sums, replaced here.
-        with np.errstate(invalid="ignore", over="ignore"):
-            beyond = ~(np.abs(x) <= self._fmt.max)
-            again = self._redo(x[beyond])
-            np.add(x, c, out=out)
-            out -= c
-        out[beyond] = again
+        field = self._spacing[:n]
+        np.bitwise_and(x.view(bits.unsigned), bits.exponent, out=field)
+        may_leave = np.maximum.reduce(field) >= self._high
+        # Unlike np.maximum, clip is fast with scalars.
+        field.clip(self._lowest, bits.exponent, out=field)
+        np.subtract(field, self._down, out=field)
+        spacing = field.view(self._dtype)
+        # What overflows on the way is replaced below.
+        with np.errstate(all="ignore"):
+            np.divide(x, spacing, out=out)
+            np.rint(out, out=out)
+            np.multiply(out, spacing, out=out)
+            if not self._fmt.has_neg_zero:
+                np.add(out, 0.0, out=out)
+            if may_leave:
+                beyond = np.flatnonzero(~(np.abs(x) <= self._fmt.max))
+                out[beyond] = self._redo(x[beyond])
 
 
 def can_carry(fmt: Format, dtype: np.dtype[Any]) -> bool:
@@ -171,7 +162,7 @@ class CarryRounder:
         self._shift = bits.of(bits.stored - fmt.mantissa_bits)
         self._half = bits.of((1 << (bits.stored - fmt.mantissa_bits - 1)) - 1)
         dropped = (1 << (bits.stored - fmt.mantissa_bits)) - 1
-        self._kept = bits.of(int(bits.sign | bits.magnitude) ^ dropped)
+        self._kept = bits.of(int(~bits.of(0)) ^ dropped)
         self._odd = np.empty(room, bits.unsigned)
 
     def __call__(self, x: Floats, out: Floats) -> None:
@@ -192,3 +183,31 @@ class CarryRounder:
         target &= self._kept
         if beyond is not None:
             out[beyond] = again
+
+
+class CastRounder:
+    """Rounds contiguous float32 pieces to bfloat16 by casting them there and back.
+
+    Args:
+        room: largest number of elements of a piece.
+        redo: rounds the few elements that are not finite as a bfloat16, where
+            they shall not stay so; None where the cast's Inf and NaN are right.
+    """
+
+    _INF = np.uint16(0x7F80)
+    _MAGNITUDE = np.uint16(0x7FFF)
+
+    def __init__(self, room: int, redo: Callable[[Floats], Floats] | None) -> None:
+        self._narrow = np.empty(room, ml_dtypes.bfloat16)
+        self._redo = redo
+
+    def __call__(self, x: Floats, out: Floats) -> None:
+        """Round `x` into `out`."""
+        narrow = self._narrow[: x.size]
+        with np.errstate(all="ignore"):
+            np.copyto(narrow, x, casting="unsafe")
+            np.copyto(out, narrow)
+        if self._redo is not None:
+            beyond = (narrow.view(np.uint16) & self._MAGNITUDE) >= self._INF
+            if beyond.any():
+                out[beyond] = self._redo(x[beyond])

@@ -2,9 +2,9 @@
 """Quantising float32 blocks that share a power of two, without ever dividing by it.
 
 Rounding x / 2**s to the element's spacing and scaling back is rounding x to that
-spacing times 2**s, which the addition of `_fast` does in place: only its lowest
-exponent, s + emin, changes from block to block. Blocks at the ends of the float32
-range or with NaN or Inf are left to the exact method.
+spacing times 2**s, which `_fast` does by a division, `rint` and a multiplication:
+only its lowest exponent, s + emin, changes from block to block. Blocks at the ends of
+the float32 range or with NaN or Inf are left to the exact method.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from numcheck.formats._arrays import PIECE
 from numcheck.formats._scales import scale_exponents
 
 if TYPE_CHECKING:
@@ -23,16 +24,13 @@ if TYPE_CHECKING:
     from numcheck.formats._block_format import BlockFormat
     from numcheck.formats._modes import Modes, ScaleRule
 
-__all__ = ["PIECE", "PowerOfTwoBlocks", "can_share_powers"]
-
-# Elements at once: more than elsewhere, since work per block is spread over them.
-PIECE: Final = 1 << 16
+__all__ = ["PowerOfTwoBlocks", "can_share_powers"]
 
 _BIAS: Final = 127
 _STORED: Final = 23
-_SIGN: Final = np.uint32(1 << 31)
 _MAGNITUDE: Final = np.uint32((1 << 31) - 1)
 _EXPONENT: Final = np.uint32(0xFF << _STORED)
+_NONE: Final = np.empty(0, np.intp)
 
 
 def can_share_powers(fmt: BlockFormat, modes: Modes, rule: ScaleRule | None) -> bool:
@@ -80,70 +78,82 @@ class PowerOfTwoBlocks:
         self._fmt, self._rule, self._exact = fmt, rule or "floor", exact
         self._block = fmt.block_size or 1
         element = fmt.element
-        shift = _STORED - element.mantissa_bits
-        self._add = np.uint32((shift << _STORED) | (1 << (_STORED - 1)))
+        self._down = np.uint32(element.mantissa_bits << _STORED)
         # From 2**(s + emin) to the largest element times 2**s.
         self._to_limit = np.float32(element.max / element.smallest_normal)
-        # Exponents s for which every constant, limit and spacing is a normal number,
-        # as the fields of the amax exponents they belong to.
-        lowest = max(1 - _BIAS - element.emin, fmt.scale.emin)
-        highest = min(_BIAS - 2 - shift - element.emax, fmt.scale.emax)
+        # Exponents s for which every spacing and limit is a normal number, as the
+        # fields of the amax exponents they belong to.
+        lowest = 1 - _BIAS - element.emin + element.mantissa_bits
+        lowest = max(lowest, fmt.scale.emin)
+        highest = min(_BIAS - element.emax, fmt.scale.emax)
         self._least = np.uint32((lowest + element.emax + _BIAS) << _STORED)
         self._most = np.uint32((highest + element.emax + _BIAS) << _STORED)
-        self._down = np.uint32((element.emax - element.emin) << _STORED)
+        self._to_lowest = np.uint32((element.emax - element.emin) << _STORED)
         self._starts = np.arange(0, PIECE, self._block)
-        self._buffers(min(size, PIECE))
-
-    def _buffers(self, room: int) -> None:
-        self._size = np.empty(room, np.uint32)
-        self._constant = np.empty(room, np.uint32)
-        self._floor = np.empty(room, np.uint32)
+        self._room = np.empty((2, min(size, PIECE)), np.uint32)
 
     def __call__(self, x: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-        """Quantise flat blocks `x` into `out`."""
+        """Quantise flat blocks `x` into `out`, which shares no memory with it."""
         n, block = x.size, self._block
-        if n > self._size.size:  # padded beyond the size of the array
-            self._buffers(n)
-        source, target = x.view(np.uint32), out.view(np.uint32)
-        size, constant, floor = self._size[:n], self._constant[:n], self._floor[:n]
-        np.bitwise_and(source, _MAGNITUDE, out=size)
-        largest = np.maximum.reduceat(size, self._starts[: n // block])
-        lowest, special = self._lowest_exponents(largest)
-        np.copyto(floor.reshape(-1, block), lowest[:, None])
-        np.bitwise_and(size, _EXPONENT, out=constant)
-        np.maximum(constant, floor, out=constant)
-        constant += self._add
-        sums, c = size.view(np.float32), constant.view(np.float32)
+        if n > self._room.shape[1]:  # padded beyond the size of the array
+            self._room = np.empty((2, n), np.uint32)
+        field, floor = self._room[:, :n]
+        shared = self._shared_exponents(x.view(np.uint32), field)
+        special = self._special(shared, x)
+        np.subtract(shared, self._to_lowest, out=shared)
+        np.copyto(floor.reshape(-1, block), shared[:, None])
+        np.maximum(field, floor, out=field)
+        np.subtract(field, self._down, out=field)
+        spacing, limit = field.view(np.float32), floor.view(np.float32)
         # Special blocks may overflow on the way; they are replaced below.
-        with np.errstate(invalid="ignore", over="ignore"):
-            sums += c
-            sums -= c
-            limit = floor.view(np.float32)
-            limit *= self._to_limit
-            np.minimum(sums, limit, out=sums)
-        np.bitwise_and(source, _SIGN, out=target)
-        target |= size
-        if special is not None and special.any():
-            rows = np.flatnonzero(special)
-            with np.errstate(over="ignore"):
-                out.reshape(-1, block)[rows] = self._exact(x.reshape(-1, block)[rows])
+        with np.errstate(all="ignore"):
+            np.divide(x, spacing, out=out)
+            np.rint(out, out=out)
+            np.multiply(out, spacing, out=out)
+            np.multiply(limit, self._to_limit, out=limit)
+            np.minimum(out, limit, out=out)
+            np.negative(limit, out=limit)
+            np.maximum(out, limit, out=out)
+            if not self._fmt.element.has_neg_zero:
+                np.add(out, 0.0, out=out)
+            if special.size:
+                rows = out.reshape(-1, block)
+                rows[special] = self._exact(x.reshape(-1, block)[special])
 
-    def _lowest_exponents(
-        self, largest: NDArray[np.uint32]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.bool_] | None]:
-        """Return the bits of 2**(s + emin) of each block, and which are special."""
-        element = self._fmt.element
+    def _shared_exponents(
+        self, bits: NDArray[np.uint32], field: NDArray[np.uint32]
+    ) -> NDArray[np.uint32]:
+        """Return the exponent field of amax that each block's scale stands for.
+
+        Leaves the exponent field of every element in `field`.
+        """
+        starts = self._starts[: bits.size // self._block]
         if self._rule == "floor":
-            field = largest & _EXPONENT
-        else:
-            finite = np.where(largest < _EXPONENT, largest, np.uint32(0))
-            amax = finite.view(np.float32).astype(np.float64)
-            s = scale_exponents(amax, element, self._rule)
-            biased = np.clip(s + (_BIAS + element.emax), 0, 255).astype(np.uint32)
-            field = np.where(largest < _EXPONENT, biased << _STORED, _EXPONENT)
-        special = None
-        if field.min() < self._least or field.max() > self._most:
-            special = ((field < self._least) | (field > self._most)) & (largest > 0)
-            np.clip(field, self._least, self._most, out=field)
-        field -= self._down
-        return field, special
+            np.bitwise_and(bits, _EXPONENT, out=field)
+            shared: NDArray[np.uint32] = np.maximum.reduceat(field, starts)
+            return shared
+        np.bitwise_and(bits, _MAGNITUDE, out=field)
+        largest = np.maximum.reduceat(field, starts)
+        np.bitwise_and(field, _EXPONENT, out=field)
+        return self._chosen_exponents(largest)
+
+    def _special(
+        self, shared: NDArray[np.uint32], x: NDArray[np.float32]
+    ) -> NDArray[np.intp]:
+        """Return the blocks that only the exact method can do, in range from now on."""
+        least, most = np.minimum.reduce(shared), np.maximum.reduce(shared)
+        if least >= self._least and most <= self._most:
+            return _NONE
+        outside = np.flatnonzero((shared < self._least) | (shared > self._most))
+        np.clip(shared, self._least, self._most, out=shared)
+        # Blocks of zeros, which may be many, stay what they are.
+        return outside[x.reshape(-1, self._block)[outside].any(axis=1)]
+
+    def _chosen_exponents(self, largest: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Return the exponent field that the rule makes of the bits of amax."""
+        element = self._fmt.element
+        finite = np.where(largest < _EXPONENT, largest, np.uint32(0))
+        amax = finite.view(np.float32).astype(np.float64)
+        s = scale_exponents(amax, element, self._rule)
+        biased = np.clip(s + (_BIAS + element.emax), 0, 255).astype(np.uint32)
+        return np.where(largest < _EXPONENT, biased << _STORED, _EXPONENT)

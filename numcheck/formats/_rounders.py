@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numcheck.formats._arrays import CHUNK
+from numcheck.formats._arrays import CHUNK, PIECE
 from numcheck.formats._exact import round_exactly
-from numcheck.formats._fast import AddRounder, CarryRounder, can_add, can_carry
+from numcheck.formats._fast import (
+    CarryRounder,
+    CastRounder,
+    SpacingRounder,
+    can_carry,
+    can_space,
+)
 from numcheck.formats._integers import round_to_fixed
 from numcheck.formats._listed import round_to_listed
 from numcheck.formats._tables import MIN_TABLED, TableRounder, can_table
@@ -60,7 +66,7 @@ def rounder(
         fmt: the target format.
         modes: rounding, overflow and subnormal mode.
         size: number of elements to come, which decides whether a table pays; they
-            come in pieces of up to `CHUNK`.
+            come in pieces of up to `PIECE`.
         rng: source of random numbers for stochastic rounding.
 
     Example:
@@ -77,14 +83,17 @@ def rounder(
         return round_once(x, fmt, modes, rng)
 
     def exact(x: Floats, out: Floats) -> None:
-        out[:] = again(x)
+        for start in range(0, x.size, CHUNK):
+            out[start : start + CHUNK] = again(x[start : start + CHUNK])
 
-    room = min(size, CHUNK)
+    room = min(size, PIECE)
     if modes.rounding == "nearest_even" and not modes.flush:
-        if can_add(fmt, dtype):
-            return AddRounder(dtype, fmt, room, again)
+        if can_space(fmt, dtype):
+            return SpacingRounder(dtype, fmt, room, again)
+        if fmt.name == "bfloat16" and dtype == np.float32:
+            return CastRounder(room, None if modes.overflow == "ieee" else again)
         if can_carry(fmt, dtype):
             return CarryRounder(dtype, fmt, room, again)
     if dtype == np.float32 and size >= MIN_TABLED and can_table(fmt, modes):
-        return TableRounder(fmt, modes, round_once)
+        return TableRounder(fmt, modes, room, round_once)
     return exact

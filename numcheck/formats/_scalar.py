@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numcheck.errors import ArgumentError
-from numcheck.formats._arrays import as_array, chunks, widened
+from numcheck.formats._arrays import PIECE, as_array, chunks, widened
 from numcheck.formats._codes import value_dtype
 from numcheck.formats._modes import modes_for
 from numcheck.formats._registry import get
@@ -59,7 +59,7 @@ def quantize_scalar(
             rounds(widened(piece, dtype), part)
 
     flat, start = out.reshape(-1), 0
-    for piece in chunks(array):
+    for piece in chunks(array, PIECE):
         convert(piece, flat[start : start + piece.size])
         start += piece.size
     return out

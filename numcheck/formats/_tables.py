@@ -5,7 +5,8 @@ A float32 cut to its upper 16 bits with rounding to odd keeps 8 significand bits
 last of which says whether anything was lost. That is two more than any format of up to
 6 significand bits needs, so the second rounding, whatever its mode, gives what
 one would (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
-Hence 65536 answers cover every float32.
+Hence 65536 answers cover every float32. Rounding toward zero, and to nearest with ties
+away from zero, need no such bit: what was lost cannot take them across a boundary.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ import functools
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-
-from numcheck.formats._arrays import CHUNK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,11 +51,12 @@ def can_table(fmt: Format, modes: Modes) -> bool:
 
 
 class TableRounder:
-    """Rounds contiguous float32 pieces of up to `CHUNK` elements.
+    """Rounds contiguous float32 pieces.
 
     Args:
         fmt: a format for which `can_table` holds.
         modes: any but stochastic rounding.
+        room: largest number of elements of a piece.
         round_once: rounds an array exactly; it fills the table.
     """
 
@@ -64,19 +64,25 @@ class TableRounder:
         self,
         fmt: Format,
         modes: Modes,
+        room: int,
         round_once: Callable[[Floats, Format, Modes], Floats],
     ) -> None:
         self._table = _table(fmt, modes, round_once)
-        self._bits = np.empty(CHUNK, np.uint32)
+        self._bits = np.empty(room, np.uint32)
+        self._sticky = modes.rounding not in ("toward_zero", "nearest_away")
 
     def __call__(self, x: Floats, out: Floats) -> None:
         """Round `x` into `out`."""
         source, bits = x.view(np.uint32), self._bits[: x.size]
-        # A non-zero lower half carries into bit 16, the lowest that is kept.
-        np.bitwise_and(source, np.uint32(0xFFFF), out=bits)
-        bits += np.uint32(0xFFFF)
-        bits |= source
-        bits >>= np.uint32(16)
+        # Cutting a NaN could make it Inf; a maximum is NaN where any element is.
+        if self._sticky or np.isnan(np.maximum.reduce(x)):
+            # A non-zero lower half carries into bit 16, the lowest that is kept.
+            np.bitwise_and(source, np.uint32(0xFFFF), out=bits)
+            np.add(bits, np.uint32(0xFFFF), out=bits)
+            np.bitwise_or(bits, source, out=bits)
+            np.right_shift(bits, np.uint32(16), out=bits)
+        else:
+            np.right_shift(source, np.uint32(16), out=bits)
         np.take(self._table, bits, out=out, mode="wrap")
 
 
