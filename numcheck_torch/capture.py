@@ -17,7 +17,7 @@ import torch
 from numcheck_torch.trees import tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numcheck_torch.buffers import BufferSnapshot
     from numcheck_torch.host_random import HostState
@@ -44,25 +44,33 @@ def devices() -> tuple[str, ...]:
 
 
 class RandomState(NamedTuple):
-    """State of the random generators of every device."""
+    """State of the random generators of every device, and of the program's own."""
 
     cpu: torch.Tensor
     others: tuple[tuple[str, torch.Tensor], ...] = ()
+    own: tuple[tuple[torch.Generator, torch.Tensor], ...] = ()
 
     @classmethod
-    def now(cls) -> RandomState:
-        """Return the present state."""
+    def now(cls, generators: Sequence[torch.Generator] = ()) -> RandomState:
+        """Return the present state.
+
+        Args:
+            generators: those of the program's own.
+        """
         others = tuple(
             (name, torch.get_device_module(name).get_rng_state())
             for name in devices()[1:]
         )
-        return cls(torch.default_generator.get_state(), others)
+        own = tuple([(g, g.get_state()) for g in generators])
+        return cls(torch.default_generator.get_state(), others, own)
 
     def restore(self) -> None:
         """Put the generators back into this state."""
         torch.set_rng_state(self.cpu)
         for name, state in self.others:
             torch.get_device_module(name).set_rng_state(state)
+        for generator, state in self.own:
+            generator.set_state(state)
 
 
 class Autocast(NamedTuple):
@@ -202,6 +210,7 @@ class Forward:
         kwargs: Mapping[str, Any],
         buffers: BufferSnapshot,
         place: Place | None = None,
+        generators: Sequence[torch.Generator] = (),
     ) -> Forward:
         """Keep what a call about to be made needs."""
         return cls(
@@ -209,7 +218,7 @@ class Forward:
             args=args,
             kwargs=kwargs,
             kept=tuple(Kept.of(t) for t in tensors((args, kwargs))),
-            random=RandomState.now(),
+            random=RandomState.now(generators),
             autocast=Autocast.now(),
             buffers=buffers,
             training=subject.module.training,

@@ -18,6 +18,7 @@ from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_torch.buffers import BufferSnapshot, buffer_places
 from numcheck_torch.capture import Forward, RandomState, without_autocast
 from numcheck_torch.differentiation import gradients_of
+from numcheck_torch.generators import PutBack, generators_of
 from numcheck_torch.host_random import HostState
 from numcheck_torch.places import call_at
 from numcheck_torch.program import Operation, Slot
@@ -49,10 +50,11 @@ class Outcomes:
 @contextlib.contextmanager
 def undisturbed(model: torch.nn.Module) -> Iterator[None]:
     """Put random states and buffers back after the block, whatever happens in it."""
-    random, host = RandomState.now(), HostState.now()
+    random, host = RandomState.now(generators_of(model)), HostState.now()
     buffers = BufferSnapshot.of(buffer_places(model))
     try:
-        yield
+        with PutBack():
+            yield
     finally:
         buffers.restore()
         random.restore()

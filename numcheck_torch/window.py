@@ -11,6 +11,7 @@ import torch
 from numcheck_torch import modes
 from numcheck_torch.buffers import BufferWatch
 from numcheck_torch.capture import Autocast, Forward, RandomState
+from numcheck_torch.generators import generators_of
 from numcheck_torch.graph import reaches
 from numcheck_torch.hidden import HiddenLoss
 from numcheck_torch.host_random import HostRandom
@@ -51,6 +52,7 @@ class Window:
         self._tape = LossTape(self.program, fault, owner)
         self._buffers: dict[int, BufferWatch] = {}
         self._host = HostRandom()
+        self._generators: dict[int, tuple[torch.Generator, ...]] = {}
         self._hidden: HiddenLoss | None = None
         self._was_open = False
         self._is_taped = False
@@ -107,7 +109,10 @@ class Window:
         kwargs = dict(kwargs)
         if not self.is_empty:
             args, kwargs = map_tensors((args, kwargs), self.program.reference)
-        self._call = Forward.of(subject, args, kwargs, before, place)
+        if id(model) not in self._generators:
+            self._generators[id(model)] = generators_of(model)
+        own = self._generators[id(model)]
+        self._call = Forward.of(subject, args, kwargs, before, place, own)
         self._call.host = self._host.before()
 
     def leave(self, out: object) -> bool:

@@ -379,6 +379,6 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
 }
 
 
-def build(name: str) -> Program:
+def build(name: str, programs: dict[str, Callable[[], Program]] = PROGRAMS) -> Program:
     torch.manual_seed(3)
-    return PROGRAMS[name]()
+    return programs[name]()

@@ -10,10 +10,19 @@ import pytest
 import torch
 
 import numcheck_torch
-from tests.torch.identity.programs import PROGRAMS, STEPS, build
+from tests.torch.identity import programs
+from tests.torch.identity.further_programs import FURTHER
+from tests.torch.identity.programs import STEPS
 
 if TYPE_CHECKING:
     from tests.torch.identity.programs import Program
+
+
+PROGRAMS = programs.PROGRAMS | FURTHER
+
+
+def build(name: str) -> Program:
+    return programs.build(name, PROGRAMS)
 
 
 @dataclasses.dataclass
@@ -84,7 +93,17 @@ def test_healthy_training_gives_no_finding(name: str) -> None:
     assert monitor.step == STEPS
 
 
-REPLAYED = [name for name in PROGRAMS if name != "LBFGS closure"]
+# These have updated something by the time that their step is looked at, or have hung
+# something on what a replay leaves asleep, or draw from what nobody can know of.
+NOT_REPLAYED = {
+    "LBFGS closure",
+    "adversaries in turn",
+    "updates in the backward",
+    "hook on gradient accumulation",
+    "parts called alone",
+    "a generator in a closure",
+}
+REPLAYED = [name for name in PROGRAMS if name not in NOT_REPLAYED]
 
 
 @pytest.mark.parametrize("name", REPLAYED)
