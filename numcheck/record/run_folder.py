@@ -51,6 +51,7 @@ __all__ = ["SCHEMA", "IncidentFiles", "Run", "RunWriter", "open_run"]
 SCHEMA = 1
 _ATTEMPT = re.compile(r"attempt-(\d{3,})$")
 _RANK = re.compile(r"rank(\d{5,})$")
+_INCIDENT = re.compile(r"\d{1,20}(-\d{1,9})?")
 _PACKAGES = ("numcheck", "numpy", "ml_dtypes", "torch", "torch_npu", "jax", "jaxlib",
              "flax", "optax")  # fmt: skip
 
@@ -292,6 +293,18 @@ def _read_meta(path: Path) -> dict[str, Any]:
     return dict(meta)
 
 
+def _incident_name(folder: object) -> str:
+    """Return the folder's name if a writer gives such: a hostile one leads elsewhere.
+
+    Raises:
+        ValueError: no writer does.
+    """
+    if not _INCIDENT.fullmatch(str(folder)):
+        msg = f"no incident's folder is called {folder!r}"
+        raise ValueError(msg)
+    return str(folder)
+
+
 def _read_incidents(path: Path, rank: int, notes: list[str]) -> list[IncidentFiles]:
     listed = path / "incidents.jsonl"
     if not listed.is_file():
@@ -302,9 +315,9 @@ def _read_incidents(path: Path, rank: int, notes: list[str]) -> list[IncidentFil
             continue
         try:
             known = json.loads(line)
-            # Only the last part: a hostile name must not lead out of the folder.
-            name = Path(str(known["folder"])).name
+            name = _incident_name(known["folder"])
             files, step = read_rank(path / "incidents" / name), int(known["step"])
+            files.summaries[step]  # an incident without its step is none
         except (ValueError, TypeError, KeyError, RecursionError, RunFolderError):
             notes.append(f"rank {rank}: incident {number} cannot be read; dropped")
             continue

@@ -17,12 +17,15 @@ __all__ = [
     "event_to_json",
     "json_line",
     "json_number",
+    "placed",
     "site_from_json",
     "site_to_json",
 ]
 
 _DEFAULTS = {f.name: f.default for f in dataclasses.fields(Site)}
 _TUPLES = ("shape", "parents", "literals", "iteration")
+_TEXTS = ("op", "phase", *(n for n, d in _DEFAULTS.items() if isinstance(d, str)))
+_NUMBERS = ("index", "output")
 
 
 def json_number(value: float | str) -> int | float | str:
@@ -67,11 +70,34 @@ def site_from_json(row: dict[str, Any]) -> Site:
     for name in _TUPLES:
         if name in known:
             known[name] = tuple(known[name])
+    for name in _TEXTS:
+        _expect(known.get(name, ""), str, name)
+    for name in _NUMBERS:
+        _expect(known.get(name, 0), int, name)
+    for number in (*known.get("shape", ()), *known.get("parents", ())):
+        _expect(number, int, "shape and parents")
     if "source" in known:
-        known["source"] = SourceLine(**known["source"])
+        source = known["source"] = SourceLine(**known["source"])
+        _expect(source.line, int, "line")
+        for part in (source.file, source.function, source.text):
+            _expect(part, str, "source")
     if "detail" in known:
         known["detail"] = tuple((n, as_number(v)) for n, v in known["detail"])
     return Site(**known)
+
+
+def _expect(value: object, kind: type, name: str) -> None:
+    if type(value) is not kind:
+        msg = f"{name} must be {kind.__name__}, got {type(value).__name__}"
+        raise TypeError(msg)
+
+
+def placed(site: Site, index: int) -> Site:
+    """Return a site as the one at `index`: what it reads comes before it."""
+    parents = tuple(p for p in site.parents if 0 <= p < index)
+    if site.index == index and parents == site.parents:
+        return site
+    return dataclasses.replace(site, index=index, parents=parents)
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
@@ -81,6 +107,13 @@ def event_to_json(event: Event) -> dict[str, Any]:
 
 
 def event_from_json(row: dict[str, Any]) -> Event:
-    """Return the event a row describes."""
+    """Return the event a row describes.
+
+    Raises:
+        KeyError, TypeError, ValueError, OverflowError: the row is not an event's.
+    """
     value = as_number(row["value"])
+    if not isinstance(value, str):
+        value = float(value) if isinstance(value, float) else int(value)
+        float(value)  # a number that no float holds is none of ours
     return Event(str(row["name"]), int(row["step"]), value, int(row.get("rank", 0)))

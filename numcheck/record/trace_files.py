@@ -17,10 +17,12 @@ import numpy as np
 
 from numcheck.errors import RunFolderError
 from numcheck.record import rows as binary
+from numcheck.record.site import Site
 from numcheck.record.site_json import (
     event_from_json,
     event_to_json,
     json_line,
+    placed,
     site_from_json,
     site_to_json,
 )
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numcheck.measure.summary import Summary
-    from numcheck.record.site import Site
     from numcheck.record.trace import Event, Trace
 
 __all__ = ["SEGMENT_STEPS", "RankFiles", "TraceWriter"]
@@ -42,6 +43,10 @@ SEGMENT_STEPS = 1000
 KEPT_WHOLE = 10
 """Newest segments that keep every step; older ones keep every tenth."""
 THINNED_TO = 10
+_UNREADABLE = Site(0, "unreadable", "forward")
+_UNREADABLE_LINE = (
+    ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError
+)  # fmt: skip
 
 
 class TraceWriter:
@@ -139,8 +144,11 @@ def segments_of(folder: Path) -> list[Path]:
 
 
 def read_sites(folder: Path, notes: list[str]) -> list[Site]:
-    """Return a rank's sites."""
-    return list(_lines(folder / "sites.jsonl", site_from_json, notes))
+    """Return a rank's sites; one that cannot be read keeps its place."""
+    found: list[Site] = []
+    for site in _lines(folder / "sites.jsonl", site_from_json, notes, _UNREADABLE):
+        found.append(placed(site, len(found)))
+    return found
 
 
 def read_rank(folder: Path, steps: Container[int] | None = None) -> RankFiles:
@@ -198,15 +206,28 @@ def _histogram(row: dict[str, Any]) -> tuple[int, int, dict[int, int]]:
 
 
 def _lines(
-    path: Path, read: Callable[[dict[str, Any]], _T], notes: list[str]
+    path: Path,
+    read: Callable[[dict[str, Any]], _T],
+    notes: list[str],
+    instead: _T | None = None,
 ) -> Iterator[_T]:
-    """Yield what each line holds; one bad line never hides the others."""
+    """Yield what each line holds; one bad line never hides the others.
+
+    Args:
+        path: of the file; without one there is nothing to yield.
+        read: what turns a line's values into what it holds.
+        notes: gets a note for each line that cannot be read.
+        instead: what to yield for such a line, unless it is torn at the end.
+    """
     if not path.is_file():
         return
-    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, 1):
         if not line:
             continue
         try:
             yield read(json.loads(line))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except _UNREADABLE_LINE:
             notes.append(f"{path.name}: line {number} cannot be read; dropped")
+            if instead is not None and number < len(lines):
+                yield instead

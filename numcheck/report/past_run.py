@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["content_of_run", "counted"]
 
 _ORDER = ("error", "warning", "note")
+_DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 _MOST_SUMMARIES = 1_200_000
 """About as many as the map has cells; beyond, some of the steps are read."""
 
@@ -37,7 +38,7 @@ def content_of_run(folder: str | os.PathLike[str]) -> Content:
     run = open_run(folder, _MOST_SUMMARIES)
     unread = list(run.notes)
     incidents = _incidents(run, unread)
-    findings = counted(f for incident in incidents for f in diagnose(incident))
+    findings = counted(f for i in incidents for f in _diagnosed(i, unread))
     history = TraceHistory()
     history.add(run.trace)
     return content_of(
@@ -51,6 +52,15 @@ def content_of_run(folder: str | os.PathLike[str]) -> Content:
     )
 
 
+def _diagnosed(incident: Incident, unread: list[str]) -> tuple[Finding, ...]:
+    """Return an incident's findings; what damage makes of it hides no other's."""
+    try:
+        return diagnose(incident)
+    except _DAMAGE as error:
+        unread.append(f"incident of step {incident.step}: {error!r}")
+        return ()
+
+
 def _incidents(run: Run, unread: list[str]) -> Sequence[Incident]:
     """Return the failing steps, the first step and rank to fail first."""
     found = []
@@ -59,7 +69,7 @@ def _incidents(run: Run, unread: list[str]) -> Sequence[Incident]:
             incident = incident_from_json(
                 files.trace, files.step, files.rank, files.known
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except _DAMAGE as error:
             unread.append(f"incident of step {files.step}: {error!r}")
             continue
         found.append(incident)
