@@ -40,6 +40,8 @@ class Call:
         step: 0-based step.
         rank: this process among those that run the program.
         checksums: of the NumPy leaves, by position.
+        lane: which element of each `vmap` around it this is, the outermost first; None
+            outside.
     """
 
     function: Callable[..., Any]
@@ -51,6 +53,7 @@ class Call:
     step: int
     checksums: Mapping[int, int]
     rank: int = 0
+    lane: tuple[int, ...] | None = None
 
     @functools.cached_property
     def paths(self) -> tuple[tuple[Any, ...], ...]:

@@ -123,6 +123,7 @@ def compiled_trace(
     policy: Policy = "anchors",
     measure: Measure = "range",
     loss_outputs: Sequence[int] | None = None,
+    spread: bool = False,
 ) -> CompiledTrace:
     """Return the program with one row of statistics for every value of the policy.
 
@@ -132,9 +133,12 @@ def compiled_trace(
         policy: which values are measured.
         measure: which columns a row has.
         loss_outputs: positions of the losses among the flat outputs.
+        spread: whether its arguments lie on several devices.
     """
     chosen = _anchors_of(closed) if policy == "anchors" else _POLICIES[policy]
-    tape = StagedTape(STAGED, policy=chosen, measure=measure, elements=False)
+    tape = StagedTape(
+        STAGED, policy=chosen, measure=measure, elements=False, spread=spread
+    )
     outputs: list[int | None] = []
 
     def run(*args: Any) -> tuple[list[Any], jax.Array]:

@@ -24,7 +24,11 @@ from numcheck_jax.sentinel import damaged, is_watchable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["CHECK", "Watcher", "watched"]
+__all__ = ["CHECK", "Levels", "Watcher", "lane_detail", "lane_of", "watched"]
+
+Levels = tuple[int, ...]
+"""For each leading axis of a value that a `vmap` added, the number of that `vmap`; the
+innermost is 0. Values that only some of them batch have these axes alone."""
 
 
 class Watcher(Protocol):
@@ -42,7 +46,7 @@ class Watcher(Protocol):
         *,
         backward: bool,
         which: Sequence[int],
-        batched: Sequence[int],
+        batched: Sequence[Levels],
         live: bool,
     ) -> None:
         """Take the values, one of which holds a NaN or an Inf.
@@ -53,8 +57,8 @@ class Watcher(Protocol):
             backward: whether these are cotangents.
             which: their places among the values that were to be watched; a value
                 that nothing depends on has no cotangent.
-            batched: for each value, then each of the context, how many leading axes
-                `jax.vmap` added to it.
+            batched: for each value, then each of the context, which `jax.vmap` added
+                its leading axes; see `Levels`.
             live: whether this is the user's own thread, where raising reaches him;
                 else it is a program's callback.
         """
@@ -72,7 +76,7 @@ class _Rule:
         cotangent: whether their cotangents are.
         backward: whether the values are cotangents already.
         which: places of the values among those that were to be watched.
-        batched: number of leading axes that `vmap` added to each operand.
+        batched: which `vmap` added the leading axes of each operand.
     """
 
     watcher: Watcher
@@ -81,7 +85,7 @@ class _Rule:
     cotangent: bool
     backward: bool
     which: tuple[int, ...]
-    batched: tuple[int, ...]
+    batched: tuple[Levels, ...]
 
     def only(self, values: Sequence[int]) -> _Rule:
         """Return the rule for some of the values, with the same context."""
@@ -120,9 +124,40 @@ def watched(
         cotangent=cotangent,
         backward=False,
         which=tuple(range(len(values))),
-        batched=(0,) * len(operands),
+        batched=((),) * len(operands),
     )
     return list(CHECK.bind(*operands, rule=rule, name=watcher.name))
+
+
+def lane_of(values: Sequence[Any], batched: Sequence[Levels]) -> tuple[int, ...] | None:
+    """Return the first lane with a value that is not finite, the outermost first.
+
+    Returns:
+        None outside of `vmap`, or when every value is finite.
+
+    >>> lane_of([np.array([[1.0, 2.0], [np.inf, 3.0]])], [(0,)])
+    (1,)
+    """
+    depth = max((n for levels in batched for n in levels), default=-1) + 1
+    for value, levels in zip(values, batched, strict=False):
+        wide = np.asarray(value)
+        if wide.dtype.kind != "c":
+            wide = wide.astype(np.float64)
+        rest = tuple(range(len(levels), wide.ndim))
+        bad = np.argwhere(~np.isfinite(wide).all(axis=rest))
+        if depth and bad.size:
+            at = dict(zip(levels, map(int, bad[0]), strict=True))
+            return tuple(at.get(n, 0) for n in reversed(range(depth)))
+    return None
+
+
+def lane_detail(lane: tuple[int, ...] | None) -> tuple[tuple[str, str], ...]:
+    """Return what a site says of its lane.
+
+    >>> lane_detail((1, 4)), lane_detail(None)
+    ((('lane', '1.4'),), ())
+    """
+    return () if lane is None else (("lane", ".".join(map(str, lane))),)
 
 
 CHECK = Primitive("check_numerics")
@@ -184,8 +219,10 @@ def _batched(
         x if d is None else jnp.moveaxis(x, d, 0)
         for x, d in zip(operands, dims, strict=True)
     ]
+    level = max((n for levels in rule.batched for n in levels), default=-1) + 1
     batched = tuple(
-        depth + (d is not None) for depth, d in zip(rule.batched, dims, strict=True)
+        levels if d is None else (level, *levels)
+        for levels, d in zip(rule.batched, dims, strict=True)
     )
     rule = dataclasses.replace(rule, batched=batched)
     outs = primitive.bind(*front, rule=rule, name=name)

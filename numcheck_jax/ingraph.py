@@ -19,7 +19,7 @@ import numpy as np
 
 from numcheck_jax import flax_nnx
 from numcheck_jax.boundary import BOUNDARY
-from numcheck_jax.identity import watched
+from numcheck_jax.identity import lane_of, watched
 from numcheck_jax.results import Key, Result
 from numcheck_jax.sentinel import is_watchable
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numcheck_jax.capture import Call
+    from numcheck_jax.identity import Levels
 
 __all__ = ["Place", "Receiver", "Report", "enter", "leave", "reconstruct"]
 
@@ -71,7 +72,7 @@ class Place:
         *,
         backward: bool,
         which: Sequence[int],
-        batched: Sequence[int],
+        batched: Sequence[Levels],
         live: bool,
     ) -> None:
         """Pass on what a program found."""
@@ -98,7 +99,7 @@ class Report:
         context: the function's array arguments.
         backward: whether these are gradients.
         which: places of the values among the watched outputs, or float arguments.
-        batched: number of leading axes added by `vmap`, for values, then context.
+        batched: which `vmap` added the leading axes, for values, then context.
     """
 
     place: Place
@@ -106,7 +107,7 @@ class Report:
     context: tuple[Any, ...]
     backward: bool
     which: tuple[int, ...]
-    batched: tuple[int, ...]
+    batched: tuple[Levels, ...]
 
 
 def enter(receiver: Receiver, call: Call) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
@@ -171,16 +172,15 @@ def reconstruct(report: Report) -> tuple[Call, Result, dict[Key, float]] | None:
     """Return a call on real arrays that gives what a report shows.
 
     Returns:
-        The call, what it gave, and for each value its norm; None when
-        the arguments of the failing lane cannot be told from the others.
+        The call, what it gave, and for each value its norm; None when an argument
+        was not handed over. Of a `vmap` the first lane that broke.
     """
     place = report.place
-    if max(report.batched, default=0) > 1:
-        return None
-    lane = _bad_lane(report)
+    lane = lane_of(report.values, report.batched)
+    depth = 0 if lane is None else len(lane)
     operands = [
-        x[lane] if depth else x
-        for x, depth in zip(
+        x[tuple(lane[depth - 1 - n] for n in levels)] if lane is not None else x
+        for x, levels in zip(
             (*report.values, *report.context), report.batched, strict=True
         )
     ]
@@ -192,7 +192,12 @@ def reconstruct(report: Report) -> tuple[Call, Result, dict[Key, float]] | None:
         return None
     args, kwargs = jax.tree.unflatten(place.call.treedef, leaves)
     call = dataclasses.replace(
-        place.call, args=args, kwargs=kwargs, given=tuple(leaves), leaves=tuple(leaves)
+        place.call,
+        args=args,
+        kwargs=kwargs,
+        given=tuple(leaves),
+        leaves=tuple(leaves),
+        lane=lane,
     )
     if report.backward:
         return _backward(call, report, values)
@@ -201,17 +206,6 @@ def reconstruct(report: Report) -> tuple[Call, Result, dict[Key, float]] | None:
         found[i] = jnp.asarray(x)
     keys = [Key("out", i) for i in place.outputs]
     return call, Result(tuple(found), place.treedef, {}), _held(keys, values)
-
-
-def _bad_lane(report: Report) -> int:
-    """Return the first lane whose values are not finite; 0 without lanes."""
-    for value, depth in zip(report.values, report.batched, strict=False):
-        if depth:
-            rest = tuple(range(1, np.ndim(value)))
-            bad = ~np.isfinite(np.asarray(value, np.float64)).all(axis=rest)
-            if bad.any():
-                return int(np.argmax(bad))
-    return 0
 
 
 def _backward(

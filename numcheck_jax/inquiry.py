@@ -17,6 +17,7 @@ from numcheck.report.experimenting import experimenting
 from numcheck_jax import observed
 from numcheck_jax.batch_watch import batch_of
 from numcheck_jax.checked import from_checks
+from numcheck_jax.identity import lane_detail
 from numcheck_jax.laboratory import JaxLaboratory
 from numcheck_jax.roles import assign
 from numcheck_jax.shares import call_share, is_shared, result_share
@@ -141,7 +142,7 @@ class Inquiry:
         self._monitor.keep(found.incident)
         if not found.findings:
             self.benign.update(broken)
-        return self._deliver(found.findings)
+        return self._deliver(_in_lane(found.findings, call))
 
     def checked(self, call: Call, result: Result, held: Mapping[Key, float]) -> bool:
         """Find out why a check by hand failed; return whether one did in this step."""
@@ -246,6 +247,19 @@ class Inquiry:
     def loss_key(self, result: Result) -> Key | None:
         """Return where the user's `loss` finds the loss; None when it is no leaf."""
         return None if self._loss is None else result.find(self._loss)
+
+
+def _in_lane(findings: tuple[Finding, ...], call: Call) -> tuple[Finding, ...]:
+    """Return the findings with the lane of the `vmap` that the call was part of."""
+    if call.lane is None:
+        return findings
+    lane = lane_detail(call.lane)
+    return tuple(
+        dataclasses.replace(
+            f, site=dataclasses.replace(f.site, detail=(*f.site.detail, *lane))
+        )
+        for f in findings
+    )
 
 
 def _share_of_program(call: Call) -> Program:

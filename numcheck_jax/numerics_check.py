@@ -18,7 +18,7 @@ from numcheck.record.site import Site
 from numcheck.record.trace import TraceBuilder
 from numcheck.report import card
 from numcheck_jax.boundary import BOUNDARY
-from numcheck_jax.identity import watched
+from numcheck_jax.identity import lane_detail, lane_of, watched
 from numcheck_jax.naming import result_name
 from numcheck_jax.scope import place_of
 from numcheck_jax.sentinel import is_watchable
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.finding import Finding
     from numcheck.record.site import SourceLine
     from numcheck_jax.boundary import Mailbox
+    from numcheck_jax.identity import Levels
 
 __all__ = ["check_numerics"]
 
@@ -113,7 +114,7 @@ class CheckedPlace:
         *,
         backward: bool,
         which: Sequence[int],
-        batched: Sequence[int],
+        batched: Sequence[Levels],
         live: bool,
     ) -> None:
         """Report a value or cotangent that is not finite.
@@ -123,13 +124,16 @@ class CheckedPlace:
         """
         if BOUNDARY.is_muted:
             return
-        findings = diagnose(self._incident(values[0], backward=backward))
+        lane = lane_of(values[:1], batched)
+        findings = diagnose(self._incident(values[0], lane, backward=backward))
         if not BOUNDARY.post(findings, self.owner):
             if not live:
                 BOUNDARY.wait(findings)
             raise NonFiniteError(findings, _text(findings))
 
-    def _incident(self, value: Any, *, backward: bool) -> Incident:
+    def _incident(
+        self, value: Any, lane: tuple[int, ...] | None, *, backward: bool
+    ) -> Incident:
         builder = TraceBuilder(step=0)
         builder.add(
             Site(
@@ -143,6 +147,7 @@ class CheckedPlace:
                 shape=tuple(value.shape),
                 scope=self.scope,
                 source=self.source,
+                detail=lane_detail(lane),
             ),
             summarize(value),
         )

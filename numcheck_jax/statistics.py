@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["empty_rows", "is_bad", "merge_rows", "row", "shared_row", "summarize"]
 
 
-def row(x: jax.Array, measure: Measure = "full") -> jax.Array:
+def row(x: jax.Array, measure: Measure = "full", *, apart: bool = False) -> jax.Array:
     """Return the statistics of `x` as one row of unsigned words.
 
     Works on concrete and on traced arrays of any shape; an empty array gives the row
@@ -50,6 +50,9 @@ def row(x: jax.Array, measure: Measure = "full") -> jax.Array:
         x: a floating-point, complex or integer array; a complex number counts as
             two elements.
         measure: which columns to fill.
+        apart: reduce each column by itself. A reduction of several operands reads the
+            array once, but where the compiler has laid it out over devices it gathers
+            each operand first.
     """
     if jnp.issubdtype(x.dtype, jnp.complexfloating):
         x = jnp.stack([lax.real(x), lax.imag(x)])
@@ -60,6 +63,9 @@ def row(x: jax.Array, measure: Measure = "full") -> jax.Array:
     values = [columns[name]() for name in names]
     if x.ndim == 0:
         return _packed(names, values, x.dtype)
+    if apart:
+        pairs = zip(names, values, strict=True)
+        return _packed(names, [_reduced(n, v) for n, v in pairs], x.dtype)
     starts = [
         np.array(_start(name, v.dtype), v.dtype)
         for name, v in zip(names, values, strict=True)
@@ -68,6 +74,13 @@ def row(x: jax.Array, measure: Measure = "full") -> jax.Array:
         values, starts, functools.partial(_merge, names), tuple(range(x.ndim))
     )
     return _packed(names, reduced, x.dtype)
+
+
+def _reduced(name: str, column: jax.Array) -> jax.Array:
+    """Return one column's reduction: a maximum or a sum, which collectives combine."""
+    if name in MINIMA:
+        return ~jnp.max(~column)
+    return jnp.max(column) if name in MAXIMA else jnp.sum(column, dtype=column.dtype)
 
 
 def merge_rows(a: jax.Array, b: jax.Array, measure: Measure = "full") -> jax.Array:
@@ -117,10 +130,10 @@ def _is_on_host(array: Any) -> bool:
     return len(devices) == 1 and next(iter(devices)).platform == "cpu"
 
 
-@functools.partial(jax.jit, static_argnames="measure")
-def shared_row(x: jax.Array, measure: Measure) -> jax.Array:
+@functools.partial(jax.jit, static_argnames=("measure", "apart"))
+def shared_row(x: jax.Array, measure: Measure, *, apart: bool = False) -> jax.Array:
     """Return `row` by a call: arrays of one shape share its tracing and lowering."""
-    return row(x, measure)
+    return row(x, measure, apart=apart)
 
 
 def _word() -> Any:

@@ -138,6 +138,7 @@ def substitute(
             in_sites=source_sites(call, program, roles),
             policy=policy,
             loss_outputs=roles.losses(program.outputs),
+            spread=_is_spread(call),
         )
     carried = _carried(program, roles) if rollback else {}
     closed = program.closed
@@ -156,6 +157,12 @@ def substitute(
 
     donated = donated_leaves(call, program) if in_place else ()
     return Substitute(program, roles, traced, jax.jit(run, donate_argnums=donated))
+
+
+def _is_spread(call: Call) -> bool:
+    """Whether the compiler lays the call's values out over several devices."""
+    arrays = (x for x in call.given if isinstance(x, jax.Array))
+    return any(len(x.sharding.device_set) > 1 for x in arrays)
 
 
 def _carried(program: Program, roles: Roles) -> dict[int, int]:

@@ -95,6 +95,8 @@ class Prose:
         if site.iteration:
             counters = ".".join(map(str, site.iteration))
             parts.append(self.say("report.attempt", iteration=counters))
+        where = ((k, v) for k, v in site.detail if k in ("lane", "shard"))
+        parts += [self.say(f"report.{name}", **{name: n}) for name, n in where]
         if found.rank or self._ranks > 1:
             parts.append(self.say("report.rank", rank=found.rank))
         listed = self.say("report.list_separator").join(map(printable, parts))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import jax
@@ -51,6 +52,7 @@ class StagedTape(Tape):
         policy: Policy,
         measure: Measure,
         elements: bool,
+        spread: bool = False,
     ) -> None:
         """Start an empty tape.
 
@@ -60,11 +62,13 @@ class StagedTape(Tape):
             policy: which equations are measured.
             measure: which columns a row has.
             elements: whether the elements that loops read are measured as well.
+            spread: whether values are laid out over several devices by the compiler.
         """
         super().__init__(rules, lifting)
         self.policy = policy
         self.columns = measure
         self.elements = elements
+        self.spread = spread
         self.measured: list[int] = []
         self._blocks: list[Rows] = []
         # Small values of one shape share a reduction: each costs compile time.
@@ -78,6 +82,7 @@ class StagedTape(Tape):
             policy=self.policy,
             measure=self.columns,
             elements=self.elements,
+            spread=self.spread,
         )
 
     @property
@@ -129,9 +134,10 @@ class StagedTape(Tape):
         count = len(values)
         with jax.named_scope("numcheck"):
             if count == 1:
-                stats = shared_row(values[0], self.columns)[None]
+                stats = shared_row(values[0], self.columns, apart=self.spread)[None]
             else:
-                stats = jax.vmap(lambda x: row(x, self.columns))(jnp.stack(values))
+                one = functools.partial(row, measure=self.columns, apart=self.spread)
+                stats = jax.vmap(one)(jnp.stack(values))
             gaps = jnp.zeros(count if self.has_shadow else 0, jnp.float32)
             if shadows[0] is not None:
                 pairs = zip(values, shadows, strict=True)
