@@ -113,7 +113,7 @@ def instrument(
         function = function._function
     monitor = JaxMonitor(
         function,
-        options_from(options, ("lag", "loss", "rollback", "save")),
+        options_from(options),
         lag=lag,
         loss=loss,
         rollback=rollback,
