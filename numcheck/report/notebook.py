@@ -46,27 +46,27 @@ def summary_html(summary: Summary) -> str:
         True
     """
     rows = [
-        ("n", f"{summary.n:,}"),
+        (text("notebook.elements"), f"{summary.n:,}"),
         ("NaN", count_text(summary.nan, present=summary.has_nan)),
         ("+Inf", count_text(summary.pos_inf, present=summary.has_pos_inf)),
         ("-Inf", count_text(summary.neg_inf, present=summary.has_neg_inf)),
-        ("zero", count_text(summary.zero, present=None)),
-        ("amax", amax_text(summary)),
-        ("amin", "–" if summary.amin is None else f"{summary.amin:.2e}"),
+        (text("notebook.zero"), count_text(summary.zero, present=None)),
+        (text("notebook.amax"), amax_text(summary)),
+        (text("notebook.amin"), "–" if summary.amin is None else f"{summary.amin:.2e}"),
     ]
-    return _table("Summary", rows)
+    return _table(text("notebook.summary"), rows)
 
 
 def format_html(known: Format) -> str:
     """Return a format's range and precision as a small table."""
     rows = [
-        ("bits", str(known.bits)),
-        ("precision", str(known.precision)),
-        ("emin … emax", f"{known.emin} … {known.emax}"),
-        ("max", f"{known.max:.6g}"),
-        ("eps", f"{known.eps:.6g}"),
-        ("smallest normal", f"{known.smallest_normal:.6g}"),
-        ("smallest subnormal", f"{known.smallest_subnormal:.6g}"),
+        (text("notebook.bits"), str(known.bits)),
+        (text("notebook.precision"), str(known.precision)),
+        (text("notebook.exponents"), f"{known.emin} … {known.emax}"),
+        (text("notebook.max"), f"{known.max:.6g}"),
+        (text("notebook.eps"), f"{known.eps:.6g}"),
+        (text("notebook.normal"), f"{known.smallest_normal:.6g}"),
+        (text("notebook.subnormal"), f"{known.smallest_subnormal:.6g}"),
     ]
     return _table(known.name, rows)
 
@@ -79,7 +79,8 @@ def trace_html(trace: Trace, most: int = 30) -> str:
         most: rows of the table.
     """
     steps, ranks = len(trace.steps), len(trace.ranks)
-    title = f"Trace: {len(trace.sites)} sites, {steps} steps, {ranks} ranks"
+    counts = {"sites": len(trace.sites), "steps": steps, "ranks": ranks}
+    title = text("notebook.trace", **counts)
     if not trace.summaries:
         return _table(title, [])
     last = max(trace.summaries)
@@ -91,7 +92,7 @@ def trace_html(trace: Trace, most: int = 30) -> str:
         (printable(site.name), f"{site.dtype} {_left(summary, site.dtype)}")
         for site, summary in held[:most]
     ]
-    return _table(f"{title}; {text('report.mark_step', step=last[0])}", rows)
+    return _table(text("notebook.trace_at", trace=title, step=last[0]), rows)
 
 
 def _danger(summary: Summary, dtype: str) -> tuple[bool, float]:

@@ -58,7 +58,10 @@ def test_every_text_that_the_code_names_exists() -> None:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 value = node.value
-                if re.fullmatch(r"report(\.\w+)+", value) and "schema" not in value:
+                if (
+                    re.fullmatch(r"(report|compare|notebook)(\.\w+)+", value)
+                    and "schema" not in value
+                ):
                     named.add(value)
     assert named
     assert {key for key in named if key not in known} == set()

@@ -170,6 +170,19 @@ def test_trace_table_starts_with_what_is_worst() -> None:
     assert text.index("NaN") < text.index("Inf") < text.index("+1.1")
 
 
+def test_notebook_speaks_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMCHECK_LANG", "zh")
+    shown = summary_html(fixture.measured(LAST)[4]) + format_html(get("fp16"))
+    assert "最大绝对值" in shown
+    assert "最小正规数" in shown
+    assert "10 个算子位置、9 步、1 张卡" in trace_html(fixture.trace())
+
+
+def test_one_of_a_kind_is_not_several() -> None:
+    (site,) = fixture.sites()[:1]
+    assert "1 site, 0 steps" in trace_html(Trace((site,), {}))
+
+
 def test_trace_without_a_step_says_so() -> None:
     assert "0 steps" in trace_html(Trace((), {}))
 
