@@ -30,6 +30,7 @@ _CHOICES: Final = {
     "scale_rule": ("floor", "ceil", "rceil", "even"),
 }
 _FORMATS: Final = ("input", "right", "gradient", "accumulator", "output")
+_SUMS: Final = ("matmul", "conv", "attention", "sum", "mean")
 _LISTS: Final = {"families": get_args(Family), "dtypes": DTYPES}
 _KEYS: Final = (*_CHOICES, *_FORMATS, *_LISTS, "chunk")
 
@@ -175,8 +176,18 @@ def _check(keys: Mapping[str, Any], where: str) -> None:
             raise ArgumentError(f"{where}: {key} is a format's name, got {value!r}")
         if key in _LISTS:
             _check_list(key, value, where)
+        if key == "accumulator":
+            _check_sums(keys.get("families", ()), where)
         if key == "chunk" and not (type(value) is int and value > 0):
             raise ArgumentError(f"{where}: chunk is a positive number, got {value!r}")
+
+
+def _check_sums(families: object, where: str) -> None:
+    if isinstance(families, list) and families and not {*_SUMS} & {*families}:
+        raise ArgumentError(
+            f"{where}: accumulator is about sums, so families holds one of "
+            f"{', '.join(_SUMS)}; got {families!r}"
+        )
 
 
 def _check_list(key: str, value: object, where: str) -> None:

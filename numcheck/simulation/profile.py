@@ -28,8 +28,9 @@ class Arithmetic:
         right: the same for the right factor, where it differs (a weight, in a
             layer's own product).
         gradient: the same for factors that are gradients, where it differs.
-        accumulator: format of a product's running sum; None for float32 or wider.
-        chunk: number of products added up before the sum is rounded.
+        accumulator: format of the running sum of products, convolutions, sums and
+            means; None for float32 or wider.
+        chunk: how many numbers are added up before the sum is rounded.
         output: what results are rounded to beyond the rounding of their dtype.
         saturate: whether overflow and Inf give the largest number of the dtype.
         nan_to_zero: whether NaN gives zero.

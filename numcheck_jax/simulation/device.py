@@ -21,6 +21,7 @@ from numcheck.formats import get
 from numcheck_jax.columns import is_float
 from numcheck_jax.simulation.products import PRODUCTS, bound, computed
 from numcheck_jax.simulation.rounding import round_to
+from numcheck_jax.simulation.sums import total_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,6 +62,9 @@ class _Device:
                 self.arithmetic,
                 is_backward=self.is_backward,
             )
+        elif self.primitive.name == "reduce_sum" and self.arithmetic.accumulator:
+            total = total_over(values[0], params["axes"], self.arithmetic)
+            found = [lax.convert_element_type(total, jnp.result_type(values[0]))]
         else:
             found = bound(self.primitive, values, params)
         return [_settled(v, self.arithmetic) for v in found]

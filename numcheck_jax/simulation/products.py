@@ -6,12 +6,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from numcheck.formats import BlockFormat
-from numcheck_jax.simulation.rounding import round_sum, round_to
+from numcheck_jax.simulation.convolution import convolved
+from numcheck_jax.simulation.rounding import round_to
+from numcheck_jax.simulation.sums import accumulated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,8 +71,11 @@ def computed(
         _rounded(values[0], left, axes[0], batches[0]),
         _rounded(values[1], right, axes[1], batches[1]),
     ]
-    if arithmetic.accumulator is not None and primitive.name == "dot_general":
-        total = _summed(factors, _Axes(axes, batches), arithmetic)
+    if arithmetic.accumulator is not None:
+        if primitive.name == "dot_general":
+            total = _summed(factors, _Axes(axes, batches), arithmetic)
+        else:
+            total = convolved(factors[0], factors[1], params, arithmetic)
         return [lax.convert_element_type(total, dtype)]
     if all(f.dtype == v.dtype for f, v in zip(factors, values, strict=True)):
         return bound(primitive, factors, params)
@@ -133,7 +137,7 @@ def _summed(factors: Sequence[Any], axes: _Axes, arithmetic: Arithmetic) -> Any:
         for f, s, b in zip(factors, axes.summed, axes.batch, strict=True)
     ]
     outer = [factors[0].shape[i] for i in axes.batch[0]]
-    total = _accumulated(left, right, arithmetic)
+    total = accumulated(left, right, arithmetic)
     return total.reshape(*outer, *free[0], *free[1])
 
 
@@ -143,22 +147,3 @@ def _matrix(factor: Any, axes: Sequence[int], batch: Sequence[int]) -> Any:
     outer = math.prod(moved.shape[: len(batch)])
     depth = math.prod(factor.shape[i] for i in axes)
     return lax.convert_element_type(moved.reshape(outer, -1, depth), jnp.float32)
-
-
-def _accumulated(left: jax.Array, right: jax.Array, arithmetic: Arithmetic) -> Any:
-    accumulator = arithmetic.accumulator
-    assert accumulator is not None  # noqa: S101 - the caller asked
-    chunk = arithmetic.chunk
-    with jax.enable_x64(True):  # noqa: FBT003 - JAX's own signature
-        left, right = (lax.convert_element_type(x, jnp.float64) for x in (left, right))
-        shape = (left.shape[0], left.shape[1], right.shape[1])
-        running = jnp.zeros(shape, jnp.float64)
-        for start in range(0, left.shape[2], chunk):
-            part = jnp.einsum(
-                "bmk,bnk->bmn",
-                left[:, :, start : start + chunk],
-                right[:, :, start : start + chunk],
-                precision=lax.Precision.HIGHEST,
-            )
-            running = round_sum(running + part, accumulator)
-        return lax.convert_element_type(running, jnp.float32)

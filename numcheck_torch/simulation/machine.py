@@ -21,6 +21,7 @@ from numcheck_torch.simulation.fused import FUSED, step_by_step
 from numcheck_torch.simulation.products import computed
 from numcheck_torch.simulation.roles import Roles
 from numcheck_torch.simulation.rounding import round_to
+from numcheck_torch.simulation.sums import reduced
 
 if TYPE_CHECKING:
     import weakref
@@ -35,6 +36,13 @@ __all__ = ["Machine"]
 
 _PLAIN: Final = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
 _SUMS: Final = ("matmul", "conv", "attention")
+_TOTALS: Final = {
+    "aten.sum.default": "sum",
+    "aten.sum.dim_IntList": "sum",
+    "aten.mean.default": "mean",
+    "aten.mean.dim": "mean",
+}
+"""Sums that go through no product."""
 
 
 class Machine(TorchDispatchMode):
@@ -118,6 +126,8 @@ class Machine(TorchDispatchMode):
         if is_sum:
             name = func._schema.name.partition("::")[2].rstrip("_")
             result = computed(func, name, args, kwargs, arithmetic, self.roles)
+        elif arithmetic.accumulator and operator.name in _TOTALS:
+            result = reduced(_TOTALS[operator.name], args, kwargs, arithmetic)
         elif arithmetic.fused == "truncate" and operator.family in FUSED:
             result = step_by_step(func, args, kwargs, arithmetic, getattr(torch, dtype))
         else:

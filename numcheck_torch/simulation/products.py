@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import torch
 
-from numcheck_torch.simulation.rounding import round_sum, round_to
+from numcheck_torch.simulation.convolution import Convolution
+from numcheck_torch.simulation.rounding import round_to
+from numcheck_torch.simulation.sums import summed
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload
@@ -48,8 +51,11 @@ _PRODUCTS: Final = {
 }
 # Those that are a matrix product and at most an addition.
 _APART: Final = frozenset(
-    {"mm", "bmm", "matmul", "mv", "dot", "addmm", "baddbmm", "addmv", "linear"}
-)
+    {
+        "mm", "bmm", "matmul", "mv", "dot", "addmm", "baddbmm", "addmv", "linear",
+        "convolution",
+    }
+)  # fmt: skip
 _ATTENTION: Final = frozenset({"query", "key", "value", "grad_out", "grad_output"})
 
 
@@ -83,7 +89,7 @@ def computed(
     """
     factors = _Factors(arithmetic, roles)
     if name == "convolution_backward":
-        return _convolution_backward(func, args, kwargs, factors)
+        return _convolution_backward(func, args, kwargs, factors, arithmetic)
     product = product_of(name)
     if product is None:
         return func(*_with_attention(func, args, factors), **kwargs)
@@ -95,7 +101,7 @@ def computed(
     writes = func._schema.is_mutable
     is_apart = arithmetic.accumulator is not None or arithmetic.fused == "truncate"
     if is_apart and name in _APART and not writes:
-        return _apart(name, product, args, kwargs, (left, right), arithmetic)
+        return _apart(func, name, product, args, kwargs, (left, right), arithmetic)
     changed = list(args)
     changed[product.left], changed[product.right] = left, right
     dtype = args[product.left].dtype
@@ -138,6 +144,7 @@ class _Factors:
 
 
 def _apart(
+    func: OpOverload,
     name: str,
     product: Product,
     args: tuple[Any, ...],
@@ -150,35 +157,21 @@ def _apart(
     dtype = args[product.left].dtype
     if name == "linear":
         right = right.t()
-    total = _summed(left, right, arithmetic)
+    if name != "convolution":
+        total = summed(left, right, arithmetic)
+    elif arithmetic.accumulator is None:
+        total = func(left.float(), right.float(), None, *args[3:], **kwargs)
+    else:
+        total = Convolution.of(right, args[3:], arithmetic).forward(left, right)
     if arithmetic.fused == "truncate":
         total = _truncated(total, dtype, arithmetic)
     at = product.addend
     addend = args[at] if at is not None and at < len(args) else None
+    if addend is not None and name == "convolution":
+        addend = addend.reshape(-1, *(1,) * (total.dim() - 2))
     if addend is not None:
         total = total * kwargs.get("alpha", 1) + addend * kwargs.get("beta", 1)
     return total.to(dtype)
-
-
-def _summed(
-    left: torch.Tensor, right: torch.Tensor, arithmetic: Arithmetic
-) -> torch.Tensor:
-    """Return left @ right with a running sum in the accumulator's format."""
-    accumulator = arithmetic.accumulator
-    if accumulator is None:
-        return torch.matmul(left.float(), right.float())
-    is_row, is_column = left.dim() == 1, right.dim() == 1
-    wide_left = (left[None] if is_row else left).double()
-    wide_right = (right[:, None] if is_column else right).double()
-    running = torch.zeros((), dtype=torch.float64, device=left.device)
-    for start in range(0, wide_left.shape[-1], arithmetic.chunk):
-        stop = start + arithmetic.chunk
-        part = wide_left[..., start:stop] @ wide_right[..., start:stop, :]
-        running = round_sum(running + part, accumulator)
-    total = running.float()
-    if is_column:
-        total = total.squeeze(-1)
-    return total.squeeze(-1 if is_column else -2) if is_row else total
 
 
 def _truncated(
@@ -189,30 +182,38 @@ def _truncated(
 
 
 def _convolution_backward(
-    func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], factors: _Factors
+    func: OpOverload,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    factors: _Factors,
+    arithmetic: Arithmetic,
 ) -> tuple[Any, ...]:
     """Compute each gradient with factors of its own: they are summed over others."""
     gradient, value, weight, *rest, mask = args
     is_transposed = bool(args[7])
-    dtype = gradient.dtype
+    narrow = None
+    if arithmetic.accumulator is not None:
+        narrow = Convolution.of(weight, rest[1:], arithmetic)
 
     def one(i: int, *given: torch.Tensor) -> Any:
         only = [k == i for k in range(3)]
-        found = func(*given, *rest, only, **kwargs)[i]
-        return found.to(dtype)
+        same = [t.to(given[0].dtype) for t in given]
+        return func(*same, *rest, only, **kwargs)[i]
 
     found: list[Any] = [None, None, None]
     if mask[0]:
         rounded = factors.rounded(gradient, "left", 1)
         kernel = factors.rounded(weight, "right", 1 if is_transposed else 0)
-        found[0] = one(0, rounded, value.to(rounded.dtype), kernel.to(rounded.dtype))
+        back = functools.partial(one, 0) if narrow is None else narrow.input_gradient
+        found[0] = back(rounded, value, kernel)
     if mask[1]:
         rounded = factors.rounded(gradient, "left", 0)
         other = factors.rounded(value, "left", 0)
-        found[1] = one(1, rounded, other.to(rounded.dtype), weight.to(rounded.dtype))
+        back = functools.partial(one, 1) if narrow is None else narrow.weight_gradient
+        found[1] = back(rounded, other, weight)
     if mask[2]:
         found[2] = one(2, gradient, value, weight)
-    return tuple(found)
+    return tuple(None if f is None else f.to(gradient.dtype) for f in found)
 
 
 def _with_attention(

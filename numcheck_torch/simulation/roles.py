@@ -77,4 +77,5 @@ def _tensors(tree: Any) -> Iterator[torch.Tensor]:
 
 
 def _memory(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    memory: int = tensor.untyped_storage()._cdata
+    return memory

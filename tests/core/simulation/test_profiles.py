@@ -121,6 +121,7 @@ def test_a_file_of_the_user_is_a_profile(tmp_path: Path) -> None:
         ("chunk = 0", "chunk is a positive number, got 0"),
         ("accumulator = 'mxfp8'", "accumulator .* scalar"),
         ("accumulator = 'hif8'", "accumulator .* scalar"),
+        ("families = ['exp']\naccumulator = 'bf16'", "accumulator is about sums"),
         ("rule = 3", r"\[\[rule\]\]"),
     ],
 )
