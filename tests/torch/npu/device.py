@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CHIP", "Chip", "NpuTensor", "chip", "install", "treat_as_plain"]
 
+_ASKING_FOR_PLAIN = (
+    "anchors", "batch", "calls", "numerics_check", "recorder", "simulation.machine",
+)  # fmt: skip
 _SATURATING = (torch.float16, torch.bfloat16, torch.float32)
 _MISSING = ("aten::aminmax", "aten::_aminmax", "aten::frexp")
 
@@ -265,7 +268,7 @@ def _arithmetic(func: Any, x: torch.Tensor) -> None:
 
 def treat_as_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let numcheck take the simulated tensors for plain ones, which real ones are."""
-    for name in ("batch", "calls", "numerics_check", "recorder", "simulation.machine"):
+    for name in _ASKING_FOR_PLAIN:
         module = importlib.import_module(f"numcheck_torch.{name}")
         for attribute in ("PLAIN", "_PLAIN"):
             plain = getattr(module, attribute, None)

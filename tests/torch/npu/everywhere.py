@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NOT_HERE: Final = {
     "test_compiled": "PyTorch does not compile wrapper subclasses",
+    "inside_a_compiled_program": "PyTorch does not compile wrapper subclasses",
     "inside_compiled_code": "PyTorch does not compile wrapper subclasses",
     "compiled_module": "PyTorch does not compile wrapper subclasses",
     "of_compiled_code": "PyTorch does not compile wrapper subclasses",
