@@ -8,6 +8,7 @@ read anyway, and hands findings to `deliver`, which does what the user asked for
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import os
 import sys
 import traceback
@@ -337,11 +338,34 @@ def _origin(finding: Finding) -> tuple[str, str, str]:
     return finding.id, finding.site.scope, finding.site.op
 
 
-def options_from(keywords: dict[str, Any]) -> Options:
-    """Return the options in `keywords`, or say which keyword is not one."""
+def options_from(keywords: dict[str, Any], others: Iterable[str] = ()) -> Options:
+    """Return the options in `keywords`, or say which keyword is not one.
+
+    Args:
+        keywords: what the user gave.
+        others: further options of the caller's own, for what is suggested.
+
+    Raises:
+        ArgumentError: a keyword is no option, or has a value that cannot be used.
+
+    Example:
+        >>> options_from({"levle": "trace"})
+        Traceback (most recent call last):
+        numcheck.errors.ArgumentError: unknown option 'levle'; did you mean 'level'? ...
+    """
     names = {f.name for f in dataclasses.fields(Options)}
-    unknown = sorted(set(keywords) - names)
-    if unknown:
-        msg = f"unknown option {unknown[0]!r}; options are {', '.join(sorted(names))}"
-        raise ArgumentError(msg)
+    refuse_unknown(set(keywords) - names, names.union(others))
     return Options(**keywords)
+
+
+def refuse_unknown(unknown: Iterable[str], known: Iterable[str]) -> None:
+    """Say that a keyword is no option, and which one it may have been meant to be.
+
+    Raises:
+        ArgumentError: there is an unknown one.
+    """
+    for name in sorted(unknown):
+        near = difflib.get_close_matches(name, sorted(known), n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else ";"
+        msg = f"unknown option {name!r}{meant} options are {', '.join(sorted(known))}"
+        raise ArgumentError(msg)

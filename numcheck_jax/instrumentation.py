@@ -113,7 +113,7 @@ def instrument(
         function = function._function
     monitor = JaxMonitor(
         function,
-        options_from(options),
+        options_from(options, ("lag", "loss", "rollback", "save")),
         lag=lag,
         loss=loss,
         rollback=rollback,

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+import inspect
+from typing import TYPE_CHECKING, Any, Never, TypeVar, cast
 
 import torch
 
 from numcheck.errors import ArgumentError, ArgumentTypeError
-from numcheck.monitor import Options
+from numcheck.monitor import Options, refuse_unknown
 from numcheck_torch import plain
 from numcheck_torch.monitor import TorchMonitor
 from numcheck_torch.step import WatchedStep
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["instrument"]
 
 M = TypeVar("M")
+_OTHERS = {"model", "unknown"}
 
 
 def instrument(  # noqa: PLR0913 - the settings are keywords
@@ -38,6 +40,7 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
     experiments: bool = True,
     check_data: bool = False,
     save: str | None = None,
+    **unknown: Never,
 ) -> M:
     """Return the same module, watched; its monitor is ``model.numcheck``.
 
@@ -59,9 +62,11 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
         save: which tensors to keep in the run folder, as a pattern over ``loss``,
             ``gradient:NAME`` and ``parameter:NAME``; at every step, or at every
             `every`-th.
+        **unknown: refused.
 
     Raises:
         ArgumentTypeError: an argument is not what it should be.
+        ArgumentError: an option is not known, or has a value that cannot be used.
         NonFiniteError: later, from the step that broke, under ``on_error="raise"``.
 
     Example:
@@ -72,17 +77,12 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
         >>> model.numcheck.findings
         ()
     """
-    options = Options(
-        level, every, audit_first, on_error, run, experiments, check_data
-    )
+    refuse_unknown(unknown, inspect.signature(instrument).parameters.keys() - _OTHERS)
+    options = Options(level, every, audit_first, on_error, run, experiments, check_data)
     optimizers = _optimizers(optimizer)
     if not isinstance(model, torch.nn.Module):
-        if not callable(model):
-            raise ArgumentTypeError(
-                "model must be a torch.nn.Module or a function that makes a training "
-                f"step, got {type(model).__name__}"
-            )
-        return cast("M", WatchedStep(model, options, optimizers, scaler))
+        function = _checked_step(model)
+        return cast("M", WatchedStep(function, options, optimizers, scaler))
     _check_that_they_train(model, optimizers)
     earlier = getattr(model, "numcheck", None)
     if isinstance(earlier, TorchMonitor):
@@ -98,6 +98,20 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
     if isinstance(loss_fn, torch.nn.Module):
         monitor.watch(loss_fn)
     return model
+
+
+def _checked_step(step: object) -> Callable[..., Any]:
+    if isinstance(step, type):
+        raise ArgumentTypeError(
+            f"model must be an object, got the class {step.__name__}; make an object "
+            "of it first"
+        )
+    if not callable(step):
+        raise ArgumentTypeError(
+            "model must be a torch.nn.Module or a function that makes a training "
+            f"step, got {type(step).__name__}"
+        )
+    return step
 
 
 def _check_that_they_train(

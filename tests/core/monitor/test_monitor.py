@@ -122,11 +122,21 @@ def test_closing_does_not_hide_the_programs_own_error() -> None:
         ({"on_error": None}, "'raise', 'warn', 'record', 'skip'"),
         ({"every": 0}, "positive whole number"),
         ({"every": True}, "positive whole number"),
-        ({"evry": 3}, "unknown option 'evry'"),
+        ({"evry": 3}, "unknown option 'evry'; did you mean 'every'"),
+        ({"x": 3}, "unknown option 'x'; options are audit_first"),
         ({"run": 3}, "run must be the path of a folder"),
         ({"run": ""}, "run must be the path of a folder"),
     ],
-    ids=["level", "on_error", "zero", "bool", "unknown", "run", "empty-run"],
+    ids=[
+        "level",
+        "on_error",
+        "zero",
+        "bool",
+        "misspelt",
+        "unknown",
+        "run",
+        "empty-run",
+    ],
 )
 def test_a_wrong_option_says_what_was_expected(
     keywords: dict[str, Any], words: str
