@@ -40,7 +40,8 @@ def kernel_debugging(
         ArgumentError: there is no such level.
         MissingExtraError: there is no NPU here.
     """
-    if type(level) is not int or level not in get_args(DebugLevel):
+    given: object = level
+    if type(given) is not int or given not in get_args(DebugLevel):
         raise ArgumentError(f"level is one of 0, 1, 2, 3, 4, got {level!r}")
     npu = module()
     if npu is None or not hasattr(npu, "set_option"):
