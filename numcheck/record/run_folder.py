@@ -317,7 +317,10 @@ def _read_incidents(path: Path, rank: int, notes: list[str]) -> list[IncidentFil
             known = json.loads(line)
             name = _incident_name(known["folder"])
             files, step = read_rank(path / "incidents" / name), int(known["step"])
-            files.summaries[step]  # an incident without its step is none
+            if not files.sites:
+                raise KeyError(step)  # an incident without its operators is none
+            # A device's own records may name an operator and measure nothing.
+            files.summaries.setdefault(step, {})
         except (ValueError, TypeError, KeyError, RecursionError, RunFolderError):
             notes.append(f"rank {rank}: incident {number} cannot be read; dropped")
             continue

@@ -8,6 +8,7 @@ import pytest
 from numcheck.cli import main
 from numcheck.record import open_run
 from tests.core.foreign.dumps import SAMPLES
+from tests.core.foreign.test_cann import NAME, record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,3 +57,34 @@ def test_the_run_folder_holds_every_step_and_rank(tmp_path: Path) -> None:
 def test_the_report_can_be_chinese(capsys: pytest.CaptureFixture[str]) -> None:
     run("import", str(SAMPLES / "hidden"), "--lang", "zh")
     assert "错误[N307]" in capsys.readouterr().out
+
+
+def test_imported_runs_compare_at_the_operator_where_they_part(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("causal", "hidden"):
+        run("import", str(SAMPLES / name), "--run", str(tmp_path / name))
+    capsys.readouterr()
+    both = (str(tmp_path / "causal"), str(tmp_path / "hidden"))
+    assert run("compare", *both, "--width", "200") == 1
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    verdicts = {row[-4]: row[:-4] for row in rows if len(row) > 4}
+    (parted,) = (place for place, v in verdicts.items() if v[:2] == ["NOT", "FINITE"])
+    assert "Torch.softmax" in parted
+    assert run("compare", both[0], both[0]) == 0
+
+
+def test_records_of_the_device_are_imported_reported_and_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump, kept = tmp_path / "dump", str(tmp_path / "run")
+    dump.mkdir()
+    (dump / NAME.format(3, 1, 1700)).write_bytes(record(0x120))
+    (dump / "MatMul.layer_3_mlp_MatMul.57.563.1650").write_bytes(b"")
+    for arguments in (("import", str(dump), "--run", kept), ("report", kept)):
+        assert run(*arguments, "--lang", "en") == 1
+        told = " ".join(capsys.readouterr().out.split())
+        assert "error[N602]" in told
+        assert "layer_3_mlp_MatMul" in told
+        assert "a conversion to float16 overflowed" in told
+        assert "a float" in told
