@@ -13,6 +13,7 @@ import numpy as np
 
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_jax.naming import argument_names, leaf_name
+from numcheck_jax.references import held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -95,8 +96,9 @@ def capture(
     """Take references to the leaves of a call that is about to run."""
     leaves, treedef = jax.tree.flatten((args, dict(kwargs)))
     sums = {i: _checksum(x) for i, x in enumerate(leaves) if type(x) is np.ndarray}
-    held = tuple(leaves)
-    return Call(function, args, kwargs, held, held, treedef, step, sums, rank)
+    given = tuple(leaves)
+    kept = held(given)
+    return Call(function, args, kwargs, given, kept, treedef, step, sums, rank)
 
 
 def is_traced(leaves: tuple[Any, ...]) -> bool:

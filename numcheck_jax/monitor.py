@@ -25,6 +25,7 @@ from numcheck_jax.ingraph import enter, leave, reconstruct
 from numcheck_jax.inquiry import Inquiry
 from numcheck_jax.mail import Mail
 from numcheck_jax.observed import recorded, scalars
+from numcheck_jax.references import values as values_of
 from numcheck_jax.refusal import check_leaves
 from numcheck_jax.results import result_of
 from numcheck_jax.saving import Saving
@@ -241,7 +242,7 @@ class JaxMonitor(Monitor):
     def _launched(self, call: Call, out: Any, plan: Plan, ran: Ran | None) -> Pending:
         """Start the check of what a call gave."""
         after = jax.tree.leaves((call.args, dict(call.kwargs)))
-        result = result_of(out, call.given, after)
+        result = result_of(out, call.given, values_of(call.given, after))
         watched = [(k, x) for k, x in result.items() if is_watchable(x)]
         keys = tuple(k for k, _ in watched)
         if ran is None or plan.substitute is None:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from numcheck_jax import flax_nnx
+from numcheck_jax.references import is_reference
 from numcheck_jax.results import Key
 
 if TYPE_CHECKING:
@@ -37,4 +38,7 @@ def without_update(call: Call, result: Result, roles: Roles) -> Any:
                 leaves[position] = old
     if result.after:
         flax_nnx.set_back(call.args, call.kwargs, call.paths, call.leaves)
+        for reference, old in zip(call.given, call.leaves, strict=True):
+            if is_reference(reference) and old is not reference:
+                reference[...] = old
     return jax.tree.unflatten(result.treedef, leaves)

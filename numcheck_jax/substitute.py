@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numcheck_jax.compiled import compiled_trace
+from numcheck_jax.references import is_reference
 from numcheck_jax.replay import arguments, source_sites
 from numcheck_jax.results import Key
 from numcheck_jax.sentinel import damaged, is_watchable, measured
@@ -61,7 +62,12 @@ class Substitute:
 
     def __call__(self, call: Call) -> Ran:
         """Run a call's program on its arguments."""
-        outs, rows, table = self.run(*arguments(self.program, call.given))
+        # A reference was written to meanwhile; what it held before is what counts.
+        leaves = [
+            leaf if is_reference(given) else given
+            for given, leaf in zip(call.given, call.leaves, strict=True)
+        ]
+        outs, rows, table = self.run(*arguments(self.program, leaves))
         leaves: list[Any] = [None] * len(self.program.shape.leaves)
         for key, value in zip(self.program.outputs, outs, strict=True):
             if key.kind == "out":

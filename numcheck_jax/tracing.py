@@ -18,6 +18,8 @@ from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_jax import flax_nnx
 from numcheck_jax.boundary import BOUNDARY
 from numcheck_jax.eager_tracing import run_noted
+from numcheck_jax.references import opened
+from numcheck_jax.references import values as values_of
 from numcheck_jax.results import result_of
 from numcheck_jax.untouched import untouched
 
@@ -75,7 +77,7 @@ def trace(call: Call, leaves: Sequence[Any]) -> Program:
     """
     for leaf in leaves:
         if isinstance(leaf, jax.Ref):
-            raise CannotRunError("an argument is a mutable array")
+            raise CannotRunError("a mutable array is too large to be copied each step")
     refusal: Exception | None = None
     for stage, dynamic in _ways(call, leaves):
         if stage is run_noted and not isinstance(refusal, _LOOKED_AT):
@@ -123,9 +125,10 @@ def _trace(
         merged = list(leaves)
         for i, value in zip(dynamic, values, strict=True):
             merged[i] = value
-        args, kwargs, current = rebuild(merged)
+        args, kwargs, current = rebuild(opened(call.given, merged))
         out = call.function(*args, **kwargs)
-        result = result_of(out, merged, current())
+        after = values_of(call.given, current())
+        result = result_of(out, merged, after)
         kept = [(k, x) for k, x in result.items() if _is_array(x) or _is_number(x)]
         found.append((tuple(k for k, _ in kept), result.without_values()))
         return [x for _, x in kept]
