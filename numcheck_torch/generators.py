@@ -64,6 +64,6 @@ class PutBack(TorchDispatchMode):
 
     def __exit__(self, *exception: object) -> None:
         """Leave the block, and put the generators back."""
-        super().__exit__(*exception)
+        super().__exit__(*exception)  # type: ignore[no-untyped-call]
         for generator, state in self._before.values():
             generator.set_state(state)

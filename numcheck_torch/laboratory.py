@@ -12,7 +12,7 @@ from numcheck.diagnose.laboratory import CannotRunError, Outcome
 from numcheck.record.trace import TraceBuilder
 from numcheck_torch.batch import Batch
 from numcheck_torch.boundary import BOUNDARY
-from numcheck_torch.distributed import why_not_lifted, why_not_replayed
+from numcheck_torch.distributed import why_not_replayed
 from numcheck_torch.npu import overflow_flag
 from numcheck_torch.replay import Runner, uncompiled, undisturbed
 from numcheck_torch.sentinel import look
@@ -136,11 +136,14 @@ class TorchLaboratory:
         where = "cpu" if parameter is None else parameter.device.type
         if name == "float64" and where in WITHOUT_FLOAT64:
             raise CannotRunError(f"{where} devices have no float64")
-        reason = why_not_lifted(self.model, dtype)
-        if reason is not None:
-            raise CannotRunError(reason)
-        with self._ready(), lifted_parameters(self.model, dtype), Lift(dtype):
-            found = self._run(self._batch.lifted(dtype))
+        widened, ready = self._batch.lifted(dtype), self._ready()
+        with ready, lifted_parameters(self.model, dtype) as standing, Lift(dtype):
+
+            def change(tensor: torch.Tensor) -> torch.Tensor:
+                known = standing.get(id(tensor))
+                return widened(tensor) if known is None else known
+
+            found = self._run(change)
         return self._outcome(found)
 
     def rows(self) -> int | None:

@@ -21,7 +21,7 @@ from numcheck_torch.dtypes import LOW_PRECISION
 from numcheck_torch.operators import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torch import nn
     from torch._ops import OpOverload
@@ -111,16 +111,22 @@ class Lift(TorchDispatchMode):
 
 
 @contextlib.contextmanager
-def lifted_parameters(module: nn.Module, dtype: torch.dtype) -> Iterator[None]:
+def lifted_parameters(
+    module: nn.Module, dtype: torch.dtype
+) -> Iterator[Mapping[int, torch.Tensor]]:
     """Run a block with a module's parameters and buffers in a wider format.
 
-    Parameters keep their identity, so optimizers and hooks still find them; the old
-    memory itself is put back afterwards, so they come out bit for bit as they were.
-    Gradients of the block are dropped, those from before return.
+    Parameters have stand-ins meanwhile, with the same hooks: a parameter that changed
+    its own dtype would lose its place in the autograd graph, and with it whatever
+    hangs there (the reducers of distributed wrappers). Buffers get their old memory
+    back, so that all come out bit for bit as they were.
 
     Args:
-        module: its lower-precision parameters and buffers are swapped.
+        module: its lower-precision parameters and buffers are replaced.
         dtype: the wider format.
+
+    Yields:
+        The stand-ins, by the identity of the parameter.
 
     Example:
         >>> layer = torch.nn.Linear(2, 2).half()
@@ -131,15 +137,38 @@ def lifted_parameters(module: nn.Module, dtype: torch.dtype) -> Iterator[None]:
         torch.float16
     """
     to = lifted_dtypes(dtype)
-    named = [*module.parameters(), *module.buffers()]
-    before = [(t, t.data, t.grad) for t in named if t.dtype in to]
+    own = [p for p in module.parameters() if p.dtype in to]
+    standing = {id(p): _stand_in(p, dtype) for p in own}
+    buffers = [(b, b.data) for b in module.buffers() if b.dtype in to]
+    places = [place for m in module.modules() for place in _places(m, standing)]
     try:
-        for tensor, data, _ in before:
-            tensor.grad = None
-            tensor.data = data.to(dtype)
-        yield
+        for holder, key, parameter in places:
+            holder[key] = standing[id(parameter)]
+        for buffer, data in buffers:
+            buffer.data = data.to(dtype)
+        yield standing
     finally:
-        for tensor, data, gradient in before:
-            tensor.grad = None
-            tensor.data = data
-            tensor.grad = gradient
+        for holder, key, parameter in places:
+            holder[key] = parameter
+        for buffer, data in buffers:
+            buffer.data = data
+
+
+def _stand_in(parameter: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    lifted = torch.nn.Parameter(parameter.data.to(dtype), parameter.requires_grad)
+    lifted._backward_hooks = parameter._backward_hooks
+    return lifted
+
+
+def _places(
+    module: nn.Module, known: Mapping[int, torch.Tensor]
+) -> Iterator[tuple[Any, Any, torch.Tensor]]:
+    """Yield (container, key, parameter) for each place a module keeps one in.
+
+    Beside its table of parameters it may keep lists of them, as recurrent layers do.
+    """
+    lists = [held for held in vars(module).values() if type(held) is list]
+    tables: list[Any] = [(module._parameters, module._parameters.items())]
+    tables += [(held, enumerate(held)) for held in lists]
+    for holder, items in tables:
+        yield from [(holder, key, held) for key, held in items if id(held) in known]

@@ -11,7 +11,7 @@ from numcheck_torch.distributed.place import (
     rank_of_process,
     world_size,
 )
-from numcheck_torch.distributed.sharding import why_not_lifted, why_not_replayed
+from numcheck_torch.distributed.sharding import why_not_replayed
 
 __all__ = [
     "Companions",
@@ -20,7 +20,6 @@ __all__ = [
     "of_rank",
     "rank_of_process",
     "together",
-    "why_not_lifted",
     "why_not_replayed",
     "world_size",
 ]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import torch
 
-__all__ = ["joins", "partners", "why_not_lifted", "why_not_replayed"]
+__all__ = ["joins", "partners", "why_not_replayed"]
 
 _SHARDING = {"FSDPModule", "FullyShardedDataParallel"}
 _SPEAKING = {"SyncBatchNorm"}
@@ -43,26 +43,6 @@ def why_not_replayed(model: torch.nn.Module) -> str | None:
                 f"a {type(module).__name__} in it computes with the other processes' "
                 "values; inputs, parameters and gradients were looked at instead"
             )
-    return None
-
-
-def why_not_lifted(model: torch.nn.Module, dtype: torch.dtype) -> str | None:
-    """Return why the parameters cannot stand in another dtype; None when they can.
-
-    A parameter whose dtype changes gets a new accumulation node, so what a distributed
-    wrapper hung on the old one would be lost, and its ranks would no longer meet.
-
-    Args:
-        model: the module without wrappers.
-        dtype: what its floating-point parameters would be.
-    """
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return None
-    changes = any(
-        p.is_floating_point() and p.dtype != dtype for p in model.parameters()
-    )
-    if changes and _wrappers(model):
-        return "a distributed wrapper holds on to the parameters in their own dtype"
     return None
 
 

@@ -187,3 +187,32 @@ def test_a_float32_program_that_reads_bits_runs_under_a_lift_to_float32() -> Non
     with Lift(torch.float32):
         bits = torch.ones(2).view(torch.int32)
     assert bits.tolist() == [0x3F800000] * 2
+
+
+def test_hooks_of_the_user_are_heard_inside_and_still_there_afterwards() -> None:
+    net = nn.Linear(3, 1, bias=False).bfloat16()
+    heard: list[str] = []
+    weight = net.weight
+    # What distributed wrappers do: hang something on where gradients are added up.
+    node = weight.expand_as(weight).grad_fn.next_functions[0][0]
+    node.register_hook(lambda *_: heard.append("accumulated"))
+    weight.register_hook(lambda _: heard.append(str(weight.grad_fn)))
+    with lifted_parameters(net, torch.float32):
+        torch.autograd.grad(net(torch.ones(3)).sum(), net.weight)
+        assert heard == ["None"]
+    heard.clear()
+    net(torch.ones(3, dtype=torch.bfloat16)).sum().backward()
+    assert heard == ["None", "accumulated"]
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent_layers_use_the_lifted_weights(kind: type[nn.Module]) -> None:
+    torch.manual_seed(0)
+    net = kind(3, 3, num_layers=2).bfloat16()
+    x = torch.randn(4, 2, 3)
+    wide = kind(3, 3, num_layers=2)
+    wide.load_state_dict(net.state_dict())
+    with lifted_parameters(net, torch.float32), Lift(torch.float32):
+        lifted = torch.autograd.grad(net(x)[0].sum(), [*net.parameters()])
+    want = torch.autograd.grad(wide(x)[0].sum(), [*wide.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(lifted, want, strict=True))
