@@ -63,11 +63,11 @@ class Substitute:
     def __call__(self, call: Call) -> Ran:
         """Run a call's program on its arguments."""
         # A reference was written to meanwhile; what it held before is what counts.
-        leaves = [
+        before = [
             leaf if is_reference(given) else given
             for given, leaf in zip(call.given, call.leaves, strict=True)
         ]
-        outs, rows, table = self.run(*arguments(self.program, leaves))
+        outs, rows, table = self.run(*arguments(self.program, before))
         leaves: list[Any] = [None] * len(self.program.shape.leaves)
         for key, value in zip(self.program.outputs, outs, strict=True):
             if key.kind == "out":
