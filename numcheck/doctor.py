@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from numcheck.adapters import adapters
+from numcheck.report.messages import LANGUAGES, has_text, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["Check", "broken_import", "doctor", "installed"]
 
@@ -29,16 +30,32 @@ class Check:
     Attributes:
         topic: what it is about: ``torch``, ``npu``, ``jax``…
         state: whether it is as it should be.
-        text: what was found, in English, with the way out where it is a problem.
+        text: what was found, with the way out where it is a problem: a plain text, or
+            the key of one in both languages, below ``doctor.``.
+        fields: what fills that text.
     """
 
     topic: str
     state: State
     text: str
+    fields: Mapping[str, str | int] = dataclasses.field(default_factory=dict)
+
+    def told(self, lang: str | None = None) -> str:
+        """Return the text in a language.
+
+        Example:
+            >>> Check("npu", "ok", "keeps").told("en")
+            'overflow keeps Inf and NaN'
+            >>> Check("mine", "ok", "the device answers").told("en")
+            'the device answers'
+        """
+        key = f"doctor.{self.text}"
+        return text(key, lang, **self.fields) if has_text(key) else self.text
 
 
 @click.command()
-def doctor() -> None:
+@click.option("--lang", type=click.Choice(LANGUAGES), help="Language of the texts.")
+def doctor(lang: str | None) -> None:
     """Say what is installed, which devices answer, and what can be watched on them.
 
     Exits with 0 when nothing is wrong, 1 when something is.
@@ -47,28 +64,24 @@ def doctor() -> None:
     width = max(len(c.topic) for c in checks)
     for check in checks:
         sign = click.style(_SIGNS[check.state], fg=_COLOURS[check.state])
-        click.echo(f"[{sign}] {check.topic:<{width}}  {check.text}")
+        click.echo(f"[{sign}] {check.topic:<{width}}  {check.told(lang)}")
     problems = sum(c.state == "problem" for c in checks)
-    click.echo(f"{problems} problem{'' if problems == 1 else 's'} found")
+    click.echo(text("doctor.count", lang, n=problems))
     click.get_current_context().exit(int(problems > 0))
 
 
 def _own() -> Iterator[Check]:
-    yield Check("numcheck", "ok", f"{version('numcheck')}, Python {_python()}")
-    yield Check("system", "ok", platform.platform())
+    own = {"version": version("numcheck"), "python": platform.python_version()}
+    yield Check("numcheck", "ok", "numcheck", own)
+    yield Check("system", "ok", "system", {"platform": platform.platform()})
     yield from _packages("core", ("numpy", "ml_dtypes", "safetensors"))
     if not adapters():
-        text = "no adapter is installed: pip install 'numcheck[torch]' or [jax,flax]"
-        yield Check("adapters", "problem", text)
+        yield Check("adapters", "problem", "no_adapter")
 
 
 def _packages(topic: str, names: Iterable[str]) -> Iterator[Check]:
     found = [f"{name} {v}" for name in names if (v := installed(name)) is not None]
-    yield Check(topic, "ok", ", ".join(found))
-
-
-def _python() -> str:
-    return platform.python_version()
+    yield Check(topic, "ok", "packages", {"packages": ", ".join(found)})
 
 
 def broken_import(framework: str, error: Exception) -> Check:
@@ -79,12 +92,10 @@ def broken_import(framework: str, error: Exception) -> Check:
         error: why the import failed.
     """
     if installed(framework) is None:
-        text = f"not installed: pip install 'numcheck[{framework}]'"
-        return Check(framework, "note", text)
-    text = f"cannot be imported: {error}"
-    if framework == "torch" and installed("torch_npu") is not None:
-        text += "; set TORCH_DEVICE_BACKEND_AUTOLOAD=0, or install CANN"
-    return Check(framework, "problem", text)
+        return Check(framework, "note", "not_installed", {"framework": framework})
+    is_npu = framework == "torch" and installed("torch_npu") is not None
+    key = "cannot_import_npu" if is_npu else "cannot_import"
+    return Check(framework, "problem", key, {"why": str(error)})
 
 
 def installed(package: str) -> str | None:

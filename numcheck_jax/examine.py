@@ -18,16 +18,15 @@ __all__ = ["examine"]
 def examine() -> Iterator[Check]:
     """Yield JAX's version, its devices, and the settings that change arithmetic."""
     beside = [f"{n} {v}" for n in ("jaxlib", "flax", "optax") if (v := installed(n))]
-    text = ", ".join([jax.__version__, *beside])
-    yield Check("jax", "ok", f"{text}, watches jitted and plain functions")
+    versions = ", ".join([jax.__version__, *beside])
+    yield Check("jax", "ok", "jax", {"versions": versions})
     for device in jax.local_devices():
-        yield Check(
-            "jax", "ok", f"{device.platform}:{device.id} is {device.device_kind}"
-        )
+        place = f"{device.platform}:{device.id}"
+        known = {"place": place, "name": device.device_kind}
+        yield Check("jax", "ok", "device", known)
     settings = jax.config.values
     if settings.get("jax_enable_x64"):
-        yield Check("jax", "ok", "float64 is on")
+        yield Check("jax", "ok", "float64_on")
     precision = settings.get("jax_default_matmul_precision")
     if precision is not None:
-        text = f"jax_default_matmul_precision is {precision!r}"
-        yield Check("jax", "note", text)
+        yield Check("jax", "note", "matmul_precision", {"precision": str(precision)})

@@ -19,22 +19,25 @@ __all__ = ["examine"]
 
 def examine() -> Iterator[Check]:
     """Yield PyTorch's version, its devices, and whether they show a NaN."""
-    yield Check("torch", "ok", f"{torch.__version__}, watches modules and optimizers")
+    yield Check("torch", "ok", "torch", {"version": torch.__version__})
     yield from _reductions("cpu")
     if torch.cuda.is_available():
         for place in range(torch.cuda.device_count()):
-            name = torch.cuda.get_device_name(place)
-            yield Check("torch", "ok", f"cuda:{place} is {name}")
+            known = {
+                "place": f"cuda:{place}",
+                "name": torch.cuda.get_device_name(place),
+            }
+            yield Check("torch", "ok", "device", known)
             yield from _reductions(f"cuda:{place}")
     if torch.backends.mps.is_available():
-        yield Check("torch", "ok", "mps answers; sums there are taken in float32")
+        yield Check("torch", "ok", "mps")
     yield from examine_npu()
 
 
 def _reductions(device: str) -> Iterator[Check]:
     blind = blind_reductions(device)
     if blind:
-        text = f"reductions on {device} lose a NaN: {', '.join(blind)}"
-        yield Check("torch", "problem", text)
+        lost = {"device": device, "reductions": ", ".join(blind)}
+        yield Check("torch", "problem", "nan_lost", lost)
     else:
-        yield Check("torch", "ok", f"reductions on {device} show a NaN")
+        yield Check("torch", "ok", "nan_shows", {"device": device})

@@ -22,13 +22,6 @@ __all__ = ["examine_npu", "versions_on_disk"]
 
 _HOME: Final = Path("/usr/local/Ascend")
 _VERSION: Final = re.compile(r"^\s*[Vv]ersion\s*=\s*(?P<version>\S+)", re.MULTILINE)
-_WRONG: Final = {
-    "chip_saturates_only": "INF_NAN_MODE_ENABLE=1 is ignored: this chip only saturates",
-    "chip_never_saturates": "saturation was asked for and is ignored by this chip",
-    "disabled_without_force": "INF_NAN_MODE_ENABLE=0 makes every call fail: unset it, "
-    "or set INF_NAN_MODE_FORCE_DISABLE=1 too",
-    "saturation_by_choice": "INF_NAN_MODE_FORCE_DISABLE=1 hides Inf and NaN: unset it",
-}
 
 
 def examine_npu(
@@ -45,11 +38,11 @@ def examine_npu(
     if package is None and not on_disk and module() is None:
         return
     for part, found in on_disk.items():
-        yield Check("npu", "ok", f"{part} {found}")
+        yield Check("npu", "ok", "part", {"part": part, "version": found})
     if package is not None:
         yield from _package(package, on_disk)
     if not has_npu():
-        yield Check("npu", "note", "no NPU answers: nothing can be watched on one here")
+        yield Check("npu", "note", "no_npu")
         return
     yield from _device()
 
@@ -87,20 +80,13 @@ def _stated(path: Path) -> str | None:
 def _package(package: str, on_disk: Mapping[str, str]) -> Iterator[Check]:
     """Say whether torch_npu fits the PyTorch and the CANN that are here."""
     wanted, here = _release(package), _release(torch.__version__)
+    pair = {"package": package, "torch": torch.__version__, "wanted": wanted}
     if wanted != here:
-        text = (
-            f"torch_npu {package} needs torch {wanted}.*, found {torch.__version__}: "
-            f"pip install torch=={wanted}.0"
-        )
-        yield Check("npu", "problem", text)
+        yield Check("npu", "problem", "pair_differs", pair)
     else:
-        yield Check("npu", "ok", f"torch_npu {package} fits torch {torch.__version__}")
+        yield Check("npu", "ok", "pair_fits", pair)
     if "CANN" not in on_disk:
-        text = (
-            "torch_npu is installed and CANN was not found: source its set_env.sh, or "
-            "set TORCH_DEVICE_BACKEND_AUTOLOAD=0 so that `import torch` works"
-        )
-        yield Check("npu", "problem", text)
+        yield Check("npu", "problem", "no_cann")
 
 
 def _release(text: str) -> str:
@@ -110,26 +96,25 @@ def _release(text: str) -> str:
 def _device() -> Iterator[Check]:
     device = torch.device("npu")
     facts = device_facts(device)
-    count = ask(module(), "device_count") or 1
-    yield Check("npu", "ok", f"{count} x {facts.get('chip', 'NPU')}")
+    known: dict[str, str | int] = {
+        "n": int(ask(module(), "device_count") or 1),
+        "chip": str(facts.get("chip", "NPU")),
+    }
+    yield Check("npu", "ok", "chips", known)
     mode = facts.get("overflow_mode")
     if mode == "saturation":
-        text = (
-            "saturation mode: Inf becomes the largest number, NaN 0; numcheck "
-            "reads the overflow flag once a step"
-        )
-        yield Check("npu", "note", text)
+        yield Check("npu", "note", "saturates")
     elif mode == "inf_nan":
-        yield Check("npu", "ok", "overflow keeps Inf and NaN")
-    wrong = _WRONG.get(str(facts.get("mode_contradiction")))
+        yield Check("npu", "ok", "keeps")
+    wrong = facts.get("mode_contradiction")
     if wrong is not None:
-        yield Check("npu", "problem", wrong)
-    if facts.get("hf32_conv") is True:
-        text = "float32 convolutions run in HF32 (torch.npu.conv.allow_hf32 = True)"
-        yield Check("npu", "note", text)
+        yield Check("npu", "problem", str(wrong))
+    for switch in ("hf32_conv", "hf32_matmul"):
+        if facts.get(switch) is True:
+            yield Check("npu", "note", switch)
     if facts.get("bfloat16_supported") is False:
-        yield Check("npu", "note", "no bfloat16 on this chip")
+        yield Check("npu", "note", "no_bfloat16")
     blind = () if mode == "saturation" else blind_reductions(device)
     if blind:
-        text = f"these reductions lose a NaN here: {', '.join(blind)}"
-        yield Check("npu", "problem", text)
+        lost = {"device": "npu", "reductions": ", ".join(blind)}
+        yield Check("npu", "problem", "nan_lost", lost)

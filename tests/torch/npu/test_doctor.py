@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Path:
 
 def lines(root: Path, package: str | None, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(doctor, "installed", lambda _: package)
-    return "\n".join(f"{c.state}: {c.text}" for c in examine_npu({}, root))
+    return "\n".join(f"{c.state}: {c.told('en')}" for c in examine_npu({}, root))
 
 
 def test_versions_are_read_from_where_they_are_installed(root: Path) -> None:
@@ -69,8 +69,8 @@ def test_the_device_says_how_overflow_shows(
     assert "ok: overflow keeps Inf and NaN" in lines(root, None, monkeypatch)
     with chip(soc=104, saturates=True):
         found = lines(root, None, monkeypatch)
-    assert "note: saturation mode" in found
-    assert "note: no bfloat16" in found
+    assert "note: overflow saturates" in found
+    assert "note: this chip has no bfloat16" in found
 
 
 def test_an_environment_against_the_chip_is_a_problem(
@@ -80,3 +80,35 @@ def test_an_environment_against_the_chip_is_a_problem(
     with chip(soc=220, saturates=True):
         found = lines(root, None, monkeypatch)
     assert "problem: INF_NAN_MODE_FORCE_DISABLE=1 hides Inf and NaN" in found
+
+
+def test_fewer_bits_than_float32_has_are_told_with_the_way_out(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.npu.matmul, "allow_hf32", True)
+    found = lines(root, None, monkeypatch)
+    for switch in ("conv", "matmul"):
+        assert f"torch.npu.{switch}.allow_hf32 = False turns that off" in found
+    monkeypatch.setattr(torch.npu.conv, "allow_hf32", False)
+    assert "convolutions" not in lines(root, None, monkeypatch)
+
+
+def test_a_reduction_that_loses_a_nan_is_a_problem(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with chip(blind="aten::amax"):
+        found = lines(root, None, monkeypatch)
+    assert "problem: on npu these lose a NaN" in found
+
+
+def test_everything_is_told_in_chinese_too(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INF_NAN_MODE_FORCE_DISABLE", "1")
+    monkeypatch.setattr(doctor, "installed", lambda _: "2.1.0")
+    with chip(soc=220, saturates=True):
+        checks = list(examine_npu({}, root))
+    assert len(checks) > 6
+    for check in checks:
+        is_number_alone = check.text in ("part", "chips")
+        assert is_number_alone or check.told("zh") != check.told("en")
