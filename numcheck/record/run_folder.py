@@ -317,14 +317,13 @@ def _read_incidents(path: Path, rank: int, notes: list[str]) -> list[IncidentFil
             known = json.loads(line)
             name = _incident_name(known["folder"])
             files, step = read_rank(path / "incidents" / name), int(known["step"])
-            if not files.sites:
-                raise KeyError(step)  # an incident without its operators is none
-            # A device's own records may name an operator and measure nothing.
-            files.summaries.setdefault(step, {})
+            if not files.sites:  # nothing measured is one thing, torn another
+                files.summaries[step]
         except (ValueError, TypeError, KeyError, RecursionError, RunFolderError):
             notes.append(f"rank {rank}: incident {number} cannot be read; dropped")
             continue
         by_rank = {(s, rank): held for s, held in files.summaries.items()}
+        by_rank.setdefault((step, rank), {})
         trace = Trace(tuple(files.sites), by_rank, tuple(files.events))
         found[name] = IncidentFiles(step, rank, trace, known)
     return list(found.values())
