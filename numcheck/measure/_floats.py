@@ -9,14 +9,14 @@ count them.
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from numcheck.measure._binades import PIECE, BinadeCounter
-from numcheck.measure._halves import Widener
+from numcheck.measure._binades import BinadeCounter
+from numcheck.measure._scratch import Scratch
+from numcheck.measure._sums import Sums
 from numcheck.measure.summary import Summary
 
 if TYPE_CHECKING:
@@ -27,27 +27,17 @@ if TYPE_CHECKING:
     Floats = NDArray[np.floating[Any]]
     Bits = NDArray[np.unsignedinteger[Any]]
 
-__all__ = ["FloatPass"]
+__all__ = ["PIECE", "FloatPass"]
 
-
-@dataclasses.dataclass(slots=True)
-class _State:
-    n: int = 0
-    nan: int = 0
-    pos_inf: int = 0
-    neg_inf: int = 0
-    zero: int = 0
-    subnormal: int = 0
-    low: float | None = None
-    high: float | None = None
-    amax: float | None = None
-    amin: float | None = None
-    total: float = 0.0
-    total_sq: float = 0.0
+# Elements at once: about 1 << 17, where reductions have earned back their fixed cost;
+# a multiple of three, since exponents are counted by threes, and of a cache line.
+PIECE: Final = 48 * 2730
+# Of scratch memory an element: sums take 12, counting binades 8, the bits 8.
+_BYTES: Final = 28
 
 
 class FloatPass:
-    """Counts and extremes, gathered piece by piece.
+    """Counts, extremes and sums, gathered piece by piece.
 
     Args:
         fmt: float64, float32, float16 or bfloat16, the format of every piece.
@@ -59,120 +49,131 @@ class FloatPass:
     def __init__(
         self, fmt: Format, dtype: np.dtype[Any], size: int, *, histogram: bool
     ) -> None:
-        room = min(size, PIECE)
         self._dtype = dtype
         self._unsigned = np.dtype(f"u{dtype.itemsize}")
         self._signed = np.dtype(f"i{dtype.itemsize}")
-        self._magnitude = self._unsigned.type((1 << (fmt.bits - 1)) - 1)
-        self._inf = self._unsigned.type(fmt.max_code + 1)
-        self._one = self._unsigned.type(1)
-        self._normal = self._unsigned.type(1 << fmt.mantissa_bits)
-        self._size = np.empty(room, self._unsigned)
-        self._below = np.empty(room, np.bool_)
-        self._widen = Widener(fmt, room)
-        self._binades = BinadeCounter(dtype, size) if histogram else None
-        self._state = _State()
+        self._magnitude = (1 << (fmt.bits - 1)) - 1
+        self._inf = fmt.max_code + 1
+        self._normal = 1 << fmt.mantissa_bits
+        room = min(size, PIECE)
+        scratch = Scratch(room * _BYTES)
+        self._size = scratch.take(room, self._unsigned)
+        self._sums = Sums(fmt, room, scratch)
+        self._binades = BinadeCounter(dtype, size, room, scratch) if histogram else None
+        self._n = self._nan = self._pos_inf = self._neg_inf = 0
+        self._zero = self._subnormal = 0
+        # Of the finite elements, as magnitude bits with the number's sign.
+        self._lowest: int | None = None
+        self._highest: int | None = None
+        self._least: int | None = None
 
     def add(self, piece: Floats) -> None:
         """Take in one contiguous piece of at most `PIECE` elements."""
         if piece.size == 0:
             return
-        self._state.n += piece.size
-        signed, bits = piece.view(self._signed), piece.view(self._unsigned)
+        bits, signed = piece.view(self._unsigned), piece.view(self._signed)
         # Numbers without a sign bit are the non-negative signed integers and the
         # smaller unsigned ones; both orders follow the magnitude.
-        high, low = signed.max(), bits.max()
-        ends = []
-        if high >= 0:
-            ends += [bits.min(), high.view(self._unsigned)]
-        if low > self._magnitude:
-            nearest = signed.min().view(self._unsigned) & self._magnitude
-            ends += [nearest, low & self._magnitude]
-        amin, amax = min(ends), max(ends)
-        if amax >= self._inf:
+        highest = int(np.maximum.reduce(signed))
+        lowest = int(np.maximum.reduce(bits))
+        least = self._inf
+        if highest >= 0:
+            least = int(np.minimum.reduce(bits))
+        if lowest > self._magnitude:
+            lowest = -(lowest & self._magnitude)
+            nearest = int(np.minimum.reduce(signed)) & self._magnitude
+            if highest < 0:
+                highest = -nearest
+            least = min(least, nearest)
+        else:
+            lowest = least
+        if max(highest, -lowest) >= self._inf:
             self._add_nonfinite(piece)
-            return
-        self._extend(high, low, amin, amax)
-        self._add_finite(piece, amin, amax)
+        else:
+            self._n += piece.size
+            self._reach(lowest, highest)
+            self._add_finite(piece, least, max(highest, -lowest))
 
     def _add_nonfinite(self, piece: Floats) -> None:
-        state = self._state
+        finite = piece[np.isfinite(piece)]
         nan = int(np.count_nonzero(np.isnan(piece)))
         positive = int(np.count_nonzero(piece == np.inf))
-        negative = int(np.count_nonzero(piece == -np.inf))
-        state.nan += nan
-        state.pos_inf += positive
-        state.neg_inf += negative
-        finite = piece[np.isfinite(piece)]
-        if finite.size:
-            state.n -= finite.size
-            self.add(finite)
-        if positive:
-            self._reach(math.inf, math.inf)
-        if negative:
-            self._reach(-math.inf, -math.inf)
-        if nan:
-            state.low = state.high = math.nan
+        others = piece.size - finite.size
+        self._n += others
+        self._nan += nan
+        self._pos_inf += positive
+        self._neg_inf += others - nan - positive
+        self.add(finite)
 
-    def _extend(self, high: Any, low: Any, amin: Any, amax: Any) -> None:  # noqa: ANN401 - numpy integers
-        """Take in the signed extremes of a finite piece, given as bits."""
-        smallest, largest = self._float(amin), self._float(amax)
-        top = self._float(high) if high >= 0 else -smallest
-        # Without a negative number the smallest magnitude is the lowest.
-        bottom = self._float(low) if low > self._magnitude else smallest
-        self._reach(min(bottom, top), top)
-        state = self._state
-        state.amax = largest if state.amax is None else max(state.amax, largest)
+    def _reach(self, lowest: int, highest: int) -> None:
+        if self._lowest is None or self._highest is None:
+            self._lowest, self._highest = lowest, highest
+        else:
+            self._lowest = min(self._lowest, lowest)
+            self._highest = max(self._highest, highest)
 
-    def _reach(self, low: float, high: float) -> None:
-        state = self._state
-        if state.low is None or state.high is None:
-            state.low, state.high = low, high
-        elif not math.isnan(state.low):
-            state.low, state.high = min(state.low, low), max(state.high, high)
-
-    def _float(self, bits: Any) -> float:  # noqa: ANN401 - a numpy integer
-        return float(bits.view(self._dtype))
-
-    def _add_finite(self, piece: Floats, amin: Any, amax: Any) -> None:  # noqa: ANN401 - numpy integers
-        state = self._state
-        bits = piece.view(self._unsigned)
-        if amax == 0:
-            state.zero += piece.size
+    def _add_finite(self, piece: Floats, least: int, most: int) -> None:
+        if most == 0:
+            self._zero += piece.size
             return
-        if amin < self._normal:
-            size = self._size[: piece.size]
-            np.bitwise_and(bits, self._magnitude, out=size)
-            amin = self._count_small(size, amin)
-        least = self._float(amin)
-        state.amin = least if state.amin is None else min(state.amin, least)
+        bits, zeros = piece.view(self._unsigned), least == 0
+        if least < self._normal:
+            least = self._count_small(bits, least)
+        self._least = least if self._least is None else min(self._least, least)
         if self._binades is not None:
-            self._binades.add(bits, least)
-        wide = self._widen(piece)
-        state.total += float(np.einsum("i->", wide))
-        with np.errstate(over="ignore"):
-            state.total_sq += float(np.dot(wide, wide))
+            self._binades.add(bits, least, most, zeros=zeros)
+        self._sums.add(piece)
 
-    def _count_small(self, size: Bits, amin: Any) -> Any:  # noqa: ANN401 - numpy integers
+    def _count_small(self, bits: Bits, least: int) -> int:
         """Count zeros and subnormals; return the smallest magnitude but zero."""
-        zeros = 0
-        if amin == 0:
+        size, of = self._size[: bits.size], self._unsigned.type
+        np.bitwise_and(bits, of(self._inf), out=size)
+        small = size.size - int(np.count_nonzero(size))
+        if least == 0:
+            np.bitwise_and(bits, of(self._magnitude), out=size)
             zeros = size.size - int(np.count_nonzero(size))
-            self._state.zero += zeros
-        below = self._below[: size.size]
-        np.less(size, self._normal, out=below)
-        self._state.subnormal += int(np.count_nonzero(below)) - zeros
-        if amin == 0:
+            self._zero += zeros
+            small -= zeros
             # Zero becomes the largest integer, so the minimum is that of the others.
-            size -= self._one
-            amin = size.min() + self._one
-        return amin
+            np.subtract(size, of(1), out=size)
+            least = int(np.minimum.reduce(size)) + 1
+        self._subnormal += small
+        return least
 
     def summary(self) -> Summary:
         """Return what was gathered so far."""
-        counted = None if self._binades is None else self._binades.counts()
-        fields = {name: getattr(self._state, name) for name in _State.__slots__}
-        factor = 2.0**self._widen.exponent
-        fields["total"] *= factor
-        fields["total_sq"] *= factor * factor
-        return Summary(exponents=counted, **fields)
+        low, high = self._ends()
+        total, total_sq = self._sums.totals()
+        most = None
+        if self._lowest is not None and self._highest is not None:
+            most = max(self._highest, -self._lowest)
+        return Summary(
+            n=self._n,
+            nan=self._nan,
+            pos_inf=self._pos_inf,
+            neg_inf=self._neg_inf,
+            zero=self._zero,
+            subnormal=self._subnormal,
+            low=low,
+            high=high,
+            amax=self._value(most),
+            amin=self._value(self._least),
+            total=total,
+            total_sq=total_sq,
+            exponents=None if self._binades is None else self._binades.counts(),
+        )
+
+    def _ends(self) -> tuple[float | None, float | None]:
+        if self._nan:
+            return math.nan, math.nan
+        ends = [self._value(self._lowest), self._value(self._highest)]
+        ends += [math.inf] * bool(self._pos_inf) + [-math.inf] * bool(self._neg_inf)
+        known = [end for end in ends if end is not None]
+        return min(known, default=None), max(known, default=None)
+
+    def _value(self, signed: int | None) -> float | None:
+        """Return the number with the given magnitude bits and sign."""
+        if signed is None:
+            return None
+        size = self._unsigned.type(abs(signed)).view(self._dtype)
+        return math.copysign(float(size), signed)

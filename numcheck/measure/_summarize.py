@@ -9,9 +9,8 @@ import numpy as np
 
 from numcheck.formats._arrays import as_array, chunks
 from numcheck.formats._registry import get
-from numcheck.measure._binades import PIECE
 from numcheck.measure._code_histogram import CodeHistogram
-from numcheck.measure._floats import FloatPass
+from numcheck.measure._floats import PIECE, FloatPass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
