@@ -83,7 +83,8 @@ class Boundary:
 
     def shut(self, mailbox: Mailbox) -> None:
         """Say that no step of it is under way any more."""
-        self._open = [r for r in self._open if r() not in (None, mailbox)]
+        if self._open:
+            self._open = [r for r in self._open if r() not in (None, mailbox)]
 
     @contextlib.contextmanager
     def muted(self) -> Iterator[None]:

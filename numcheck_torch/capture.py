@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from numcheck_torch.trees import tensors
+from numcheck_torch.trees import flat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -58,8 +58,10 @@ class RandomState(NamedTuple):
             generators: those of the program's own.
         """
         others = tuple(
-            (name, torch.get_device_module(name).get_rng_state())
-            for name in devices()[1:]
+            [
+                (name, torch.get_device_module(name).get_rng_state())
+                for name in devices()[1:]
+            ]
         )
         own = tuple([(g, g.get_state()) for g in generators])
         return cls(torch.default_generator.get_state(), others, own)
@@ -82,11 +84,11 @@ class Autocast(NamedTuple):
     @classmethod
     def now(cls) -> Autocast:
         """Return what is set now."""
-        states = tuple(
+        states = [
             (d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d))
             for d in devices()
-        )
-        return cls(states, torch.is_autocast_cache_enabled())
+        ]
+        return cls(tuple(states), torch.is_autocast_cache_enabled())
 
     @property
     def dtype(self) -> torch.dtype | None:
@@ -217,7 +219,7 @@ class Forward:
             subject=subject,
             args=args,
             kwargs=kwargs,
-            kept=tuple(Kept.of(t) for t in tensors((args, kwargs))),
+            kept=tuple(map(Kept.of, flat(args, kwargs))),
             random=RandomState.now(generators),
             autocast=Autocast.now(),
             buffers=buffers,

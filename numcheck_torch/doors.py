@@ -27,29 +27,10 @@ class _Door:
     def __init__(self, owner: Any, name: str, inner: Callable[..., Any]) -> None:
         self.where = owner, name
         self.inner = inner
-        self.ears: list[Ear] = []
-
-    def call(self, *args: Any, **kwargs: Any) -> Any:
-        ears = tuple(self.ears)
-        # Here and not when a listener dies: a callback of the garbage collector's,
-        # inside a compiled program, would be taken for a part of it.
-        if not all(map(_is_alive, ears)):
-            _close_left()
-        for before, _ in ears:
-            _tell(before, args, kwargs)
-        result = self.inner(*args, **kwargs)
-        for _, after in ears:
-            other = _tell(after, args, kwargs, result)
-            result = result if other is None else other
-        return result
+        self.ears: tuple[Ear, ...] = ()
 
 
 _OPEN: Final[list[_Door]] = []
-
-
-def _tell(ear: weakref.WeakMethod[Any] | None, *news: Any) -> Any:
-    method = None if ear is None else ear()
-    return None if method is None else method(*news)
 
 
 def listen(
@@ -78,7 +59,7 @@ def listen(
         _OPEN.append(door)
 
     weak = [None if m is None else weakref.WeakMethod(m) for m in (before, after)]
-    door.ears.append((weak[0], weak[1]))
+    door.ears = (*door.ears, (weak[0], weak[1]))
 
 
 def unlisten(owner: Any, name: str, listener: object | None) -> None:
@@ -86,7 +67,7 @@ def unlisten(owner: Any, name: str, listener: object | None) -> None:
     door = getattr(getattr(owner, name, None), "numcheck_door", None)
     if door is None:
         return
-    door.ears = [ear for ear in door.ears if not _belongs(ear, listener)]
+    door.ears = tuple(ear for ear in door.ears if not _belongs(ear, listener))
     if not door.ears:
         setattr(owner, name, door.inner)
         _OPEN.remove(door)
@@ -98,19 +79,35 @@ def _close_left() -> None:
         unlisten(*door.where, None)
 
 
-def _is_alive(ear: Ear) -> bool:
-    return any(reference is not None and reference() is not None for reference in ear)
-
-
 def _belongs(ear: Ear, listener: object) -> bool:
     methods = [method for reference in ear if reference if (method := reference())]
     return not methods or any(m.__self__ is listener for m in methods)
 
 
 def _wrapper(door: _Door) -> Callable[..., Any]:
-    @functools.wraps(door.inner)
+    inner = door.inner
+
+    # One frame only: it stands in every traceback of the user's own errors.
+    @functools.wraps(inner)
     def function(*args: Any, **kwargs: Any) -> Any:
-        return door.call(*args, **kwargs)
+        ears, is_anyone_gone = door.ears, False
+        for before, _ in ears:
+            if before is not None:
+                method = before()
+                if method is None:
+                    is_anyone_gone = True
+                else:
+                    method(args, kwargs)
+        result = inner(*args, **kwargs)
+        for _, after in ears:
+            method = None if after is None else after()
+            other = None if method is None else method(args, kwargs, result)
+            result = result if other is None else other
+        # Here and not when a listener dies: a callback of the garbage collector's,
+        # inside a compiled program, would be taken for a part of it.
+        if is_anyone_gone:
+            _close_left()
+        return result
 
     function.numcheck_door = door  # type: ignore[attr-defined]
     return function

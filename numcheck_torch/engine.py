@@ -44,6 +44,17 @@ class EngineRun(NamedTuple):
     @classmethod
     def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> EngineRun:
         """Read the arguments of the function that enters the engine."""
+        accumulates = bool(kwargs.get("accumulate_grad", False))
+        if len(args) == 5:
+            roots, seeds, retains, creates, inputs = args
+            return cls(
+                tuple(roots),
+                tuple(seeds),
+                tuple(inputs or ()),
+                bool(retains),
+                bool(creates),
+                accumulates,
+            )
         names = ("roots", "seeds", "retains", "creates", "inputs")
         given = dict(zip(names, args, strict=False))
         return cls(
@@ -52,5 +63,5 @@ class EngineRun(NamedTuple):
             inputs=tuple(given.get("inputs") or ()),
             retains=bool(given["retains"]),
             creates=bool(given["creates"]),
-            accumulates=bool(kwargs.get("accumulate_grad", False)),
+            accumulates=accumulates,
         )

@@ -208,19 +208,19 @@ class Hooks:
     # --- the rest of the step ---
 
     def _engine_in(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        listener = self._listener()
-        if listener is not None and not engine.is_inside():
-            self._run = engine.EngineRun.of(args, kwargs)
-            listener.before_engine(self._run)
+        if engine.is_inside() or (listener := self._listener()) is None:
+            return
+        self._run = run = engine.EngineRun.of(args, kwargs)
+        listener.before_engine(run)
 
     def _engine_out(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
     ) -> None:
-        listener = self._listener()
-        if listener is not None and not engine.is_inside():
-            run, self._run = self._run, None
-            if run is not None:
-                listener.after_engine(run, tuple(result or ()))
+        if engine.is_inside() or (listener := self._listener()) is None:
+            return
+        run, self._run = self._run, None
+        if run is not None:
+            listener.after_engine(run, tuple(result or ()))
 
     def _pre_step(self) -> Any:
         reference = self._listener

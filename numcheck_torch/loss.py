@@ -33,6 +33,7 @@ __all__ = ["LossTape"]
 
 _SILENT = frozenset({"profiler", "prim", "debug_mode_ops"})
 # What these make does not depend on the values they read; it is a constant.
+_SINGLE = frozenset({"Tensor", "Optional[Tensor]"})
 _CONSTANT = frozenset({"ones_like", "zeros_like", "full_like", "empty_like"})
 
 
@@ -113,14 +114,16 @@ class LossTape(TorchDispatchMode):
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """Return the arguments with slots for tensors; None for a foreign operator."""
         concerns = self.program.concerns
-        if not any(map(concerns, plan.tensors(args, kwargs))):
-            return None
         used, written = self._used, plan.written
-
-        if not (written or kwargs or any(isinstance(a, list | tuple) for a in args)):
+        if plan.is_flat and not kwargs:
+            given = [a for a in args if isinstance(a, torch.Tensor)]
+            if not any(map(concerns, given)):
+                return None
             return tuple(
                 [used(a) if isinstance(a, torch.Tensor) else a for a in args]
             ), {}
+        if not any(map(concerns, tensors((args, kwargs)))):
+            return None
 
         def stand_in(argument: Any, key: int | str) -> Any:
             if isinstance(argument, torch.Tensor):
@@ -135,9 +138,10 @@ class LossTape(TorchDispatchMode):
 
     def _used(self, tensor: torch.Tensor, *, copied: bool = False) -> Slot:
         """Return the slot of a tensor, after the operators aside that made it."""
-        if self.program.slot(tensor) is None:
+        program = self.program
+        if program.slot(tensor) is None:
             self._bring_in(tensor)
-        return self.program.used(tensor, copied=copied)
+        return program.used(tensor, copied=copied)
 
     def _bring_in(self, tensor: torch.Tensor) -> None:
         """Write down the operator that made a tensor beside the program, if known."""
@@ -156,15 +160,14 @@ class LossTape(TorchDispatchMode):
     def _write(
         self, func: Any, slots: Any, random: RandomState | None, out: Any
     ) -> None:
-        program = self.program
+        program, grad = self.program, torch.is_grad_enabled()
         if isinstance(out, torch.Tensor):
             outputs: tuple[int, ...] = (program.made(out),)
-            if out.dim() == 0 and out.is_floating_point() and torch.is_grad_enabled():
+            if grad and out.dim() == 0 and out.is_floating_point():
                 program.last_scalar = outputs[0], out.detach()
         else:
             outputs = program.outputs_of(out)
         place = nearest_place(sys._getframe(2))
-        grad = torch.is_grad_enabled()
         if not grad:
             program.ungraded.update(outputs)
         new, named = slots
@@ -182,29 +185,31 @@ def _leave(tape: LossTape | None) -> None:
 
 
 class _Plan(NamedTuple):
-    """What is fixed about an operator."""
+    """What is fixed about an operator.
+
+    Attributes:
+        is_silent: it is never written down.
+        draws: it reads random numbers.
+        written: positions and names of the arguments it writes to.
+        is_flat: it writes to none, and takes no list of tensors.
+    """
 
     is_silent: bool
     draws: bool
     written: frozenset[int | str]
-
-    def tensors(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> list[torch.Tensor]:
-        """Return the tensors among the arguments."""
-        found = [a for a in args if isinstance(a, torch.Tensor)]
-        if kwargs or any(isinstance(a, list | tuple) for a in args):
-            return list(tensors((args, kwargs)))
-        return found
+    is_flat: bool
 
 
 @functools.cache
 def _plan(func: Any) -> _Plan:
     written: set[int | str] = set()
+    is_flat = True
     for i, argument in enumerate(func._schema.arguments):
+        kind = str(argument.type)
+        is_flat &= "Tensor" not in kind or kind in _SINGLE
         if argument.alias_info is not None and argument.alias_info.is_write:
             written |= {i, argument.name}
     draws = torch.Tag.nondeterministic_seeded in func.tags
     name = func._schema.name.partition("::")[2]
     is_silent = func.namespace in _SILENT or name in _CONSTANT
-    return _Plan(is_silent, draws, frozenset(written))
+    return _Plan(is_silent, draws, frozenset(written), is_flat and not written)

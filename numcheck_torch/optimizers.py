@@ -123,8 +123,9 @@ class Fleet:
 
     def takes(self, optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> bool:
         """Whether an optimizer that steps now is one of the module's."""
-        if any(optimizer is reference() for reference in self._known):
-            return True
+        for reference in self._known:
+            if optimizer is reference():
+                return True
         if self._is_given or not trains(optimizer, {id(p) for p in model.parameters()}):
             return False
         self._add(optimizer)
@@ -157,10 +158,11 @@ class Fleet:
     @property
     def learning_rate(self) -> float | None:
         """The learning rate of the first group; None where it is not a number."""
-        for optimizer in self.known[:1]:
-            rate = optimizer.param_groups[0].get("lr") if optimizer.param_groups else 0
-            return float(rate) if isinstance(rate, int | float) else None
-        return None
+        first = next((o for r in self._known if (o := r()) is not None), None)
+        if first is None:
+            return None
+        rate = first.param_groups[0].get("lr") if first.param_groups else 0
+        return float(rate) if isinstance(rate, (int, float)) else None
 
     def _add(self, optimizer: torch.optim.Optimizer) -> None:
         if not any(optimizer is known for known in self.known):

@@ -43,7 +43,7 @@ class Parameters:
 
     def gradients(self, step: int) -> list[tuple[str, torch.Tensor]]:
         """Return (name, gradient) of each parameter that has one."""
-        return [(n, p.grad) for n, p in self.named(step) if p.grad is not None]
+        return [(n, g) for n, p in self.named(step) if (g := p.grad) is not None]
 
     def are_among(self, listed: list[Any], step: int) -> bool:
         """Whether every parameter that has a gradient is in a list."""

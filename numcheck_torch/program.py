@@ -128,6 +128,7 @@ class Program:
         self.last_scalar: tuple[int, torch.Tensor] | None = None
         self.is_last = False
         self._next = 0
+        self._calls = 0
         self._slots: dict[int, tuple[weakref.ref[torch.Tensor], Slot]] = {}
 
     def slot(self, tensor: torch.Tensor) -> int | None:
@@ -137,8 +138,10 @@ class Program:
 
     def made(self, tensor: torch.Tensor) -> int:
         """Return the slot of a tensor that the present event returned."""
-        known = self.slot(tensor)
-        return self._enter(tensor).index if known is None else known
+        found = self._slots.get(id(tensor))
+        if found is not None and found[0]() is tensor:
+            return found[1].index
+        return self._enter(tensor).index
 
     def used(self, tensor: torch.Tensor, *, copied: bool = False) -> Slot:
         """Return the slot of a tensor that the present event reads.
@@ -221,9 +224,16 @@ class Program:
     @property
     def is_small(self) -> bool:
         """Whether what it was given is small enough to be kept one step longer."""
-        kept = [k for forward in self.forwards for k in forward.kept]
-        kept += self.externals.values()
-        return sum(k.tensor.nbytes for k in kept) <= KEPT_BYTES
+        size = sum([kept.tensor.nbytes for kept in self.externals.values()])
+        for event in self.events:
+            if isinstance(event, Forward):
+                size += sum([kept.tensor.nbytes for kept in event.kept])
+        return size <= KEPT_BYTES
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing was written down and no tensor has a slot."""
+        return not self._next
 
     @property
     def forwards(self) -> list[Forward]:
@@ -259,8 +269,10 @@ class Program:
 
     def called(self, event: Forward) -> None:
         """Write down a call of the module."""
-        if len(self.forwards) >= MOST_CALLS:
+        if self._calls >= MOST_CALLS:
             self._drop_first()
+            self._calls = len(self.forwards)
+        self._calls += 1
         self.append(event)
 
     def append(self, event: Forward | Operation | Gradient) -> None:

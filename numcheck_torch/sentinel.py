@@ -108,19 +108,25 @@ def look(
         extra = [_scalar(t) for t in (found_inf, scale) if t is not None]
         ends = [end for check in checks for end in check.extremes.unbind()]
         numbers = _read([*norms, *amounts, *extra, *ends])
-        checked = _bad_checks(checks, numbers)
+        checked = _bad_checks(checks, numbers) if checks else ()
         del numbers[len(numbers) - len(ends) :]
         factor = 1.0 if scale is None else numbers.pop()
         overflowed = found_inf is not None and numbers.pop() != 0
         parts, found = numbers[: len(norms)], tuple(numbers[len(norms) :])
         if overflowed and all(site.phase == "backward" for site, _ in checked):
             return Reading(found, None, (), overflowed=True, scale=factor)
+        # One sum tells that all is well: NaN and Inf are lost in none, and a sum that
+        # overflows by itself is looked at more closely.
+        if math.isfinite(sum(numbers)) and not checked:
+            return Reading(
+                found, math.hypot(*parts) if parts else None, (), scale=factor
+            )
         bad = ["loss" for amount in found if not math.isfinite(amount)]
         if not all(map(math.isfinite, parts)):
             named = zip(gradients, values, strict=True)
             bad += [n for (n, _), v in named if not bool(torch.isfinite(v).all())]
         bad += [site.op for site, _ in checked]
-    norm = math.sqrt(sum(p * p for p in parts)) if parts else None
+    norm = math.hypot(*parts) if parts else None
     return Reading(found, norm, tuple(bad), scale=factor, checked=checked)
 
 

@@ -17,7 +17,7 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["map_leaves", "map_tensors", "named_tensors", "tensors"]
+__all__ = ["flat", "map_leaves", "map_tensors", "named_tensors", "tensors"]
 
 _PLAIN = (str, int, float, type(None), torch.dtype, torch.device)
 
@@ -38,6 +38,24 @@ def tensors(tree: object) -> Iterator[torch.Tensor]:
             yield value
         elif not isinstance(value, _PLAIN):
             yield from tensors(value)
+
+
+def flat(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+    """Return the tensors among the arguments of a call; quick where they are few.
+
+    Example:
+        >>> [t.item() for t in flat((torch.tensor(1), None), {})]
+        [1]
+    """
+    if kwargs:
+        return list(tensors((args, kwargs)))
+    found: list[torch.Tensor] = []
+    for value in args:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif not isinstance(value, _PLAIN):
+            return list(tensors(args))
+    return found
 
 
 def named_tensors(tree: object, prefix: str = "") -> Iterator[tuple[str, torch.Tensor]]:

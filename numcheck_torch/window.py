@@ -63,6 +63,7 @@ class Window:
         """Learn which parameters the step trains; begins the step anew."""
         self._own = frozenset(map(id, parameters))
         self.forget()
+        self._renew()
 
     @property
     def is_empty(self) -> bool:
@@ -216,6 +217,10 @@ class Window:
         self.pause()
         self.is_fresh = False
         self.losses = []
+        if not self.program.is_untouched or self.program.events:
+            self._renew()
+
+    def _renew(self) -> None:
         self.program = Program(self._own)
         self._tape.program = self.program
 
@@ -233,7 +238,7 @@ class Window:
         )
 
     def _is_known(self, run: EngineRun) -> bool:
-        return any(map(self.program.is_own, run.roots))
+        return any(self.program.is_own(root) for root in run.roots)
 
     def _is_written(self, run: EngineRun) -> bool:
         program = self.program
