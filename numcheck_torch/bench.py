@@ -119,6 +119,11 @@ class Bench(Monitor):
         return self._fleet.known
 
     @property
+    def reads_overflow_flag(self) -> bool:
+        """Whether the device has a flag that tells of overflows."""
+        return self._overflow is not None
+
+    @property
     def is_asleep(self) -> bool:
         """Whether hooks do nothing now: closed, or a replay is running."""
         return self._closed or self._sleepers > 0

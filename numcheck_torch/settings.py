@@ -44,13 +44,24 @@ def settings_of_run(monitor: TorchMonitor, trace: Trace) -> dict[str, Setting]:
     classes = _classes(trace)
     if classes is not None:
         settings["classes"] = classes
-    if monitor.clip is not None:
-        settings["clip_norm"] = monitor.clip[0]
-    if monitor.scale.is_dynamic:
-        settings["dynamic_loss_scale"] = True
-        if monitor.scale.value is not None:
-            settings["loss_scale"] = monitor.scale.value
+    settings.update(_of_loop(monitor))
     return settings
+
+
+def _of_loop(monitor: TorchMonitor) -> dict[str, Setting]:
+    """Return what the training loop does around the model: flag, clipping, scaling."""
+    found: dict[str, Setting] = {}
+    if monitor.reads_overflow_flag:
+        # Only steps that left it clear are healthy; an inquiry knows better.
+        found["overflow_flag_readable"] = True
+        found["overflow_flag"] = False
+    if monitor.clip is not None:
+        found["clip_norm"] = monitor.clip[0]
+    if monitor.scale.is_dynamic:
+        found["dynamic_loss_scale"] = True
+        if monitor.scale.value is not None:
+            found["loss_scale"] = monitor.scale.value
+    return found
 
 
 def _classes(trace: Trace) -> int | None:

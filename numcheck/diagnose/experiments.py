@@ -144,7 +144,8 @@ def _after(done: Experiment, incident: Incident) -> tuple[ExperimentName, _Run] 
     if done.result == "failed":
         return "float64", _float64
     has_float16 = any(s.dtype == "float16" for s in incident.trace.sites)
-    if done.result == "healthy" and has_float16:
+    may = incident.settings.get("bfloat16_supported") is not False
+    if done.result == "healthy" and has_float16 and may:
         return "bfloat16", _bfloat16
     return None
 
@@ -156,6 +157,9 @@ def _tried(bench: _Bench, name: ExperimentName, run: _Run) -> Experiment:
         return run(bench)
     except CannotRunError as why:
         return Experiment(name, "not_run", str(why))
+    except Exception as error:  # noqa: BLE001 - the user's program runs inside
+        first = (str(error).splitlines() or [""])[0]
+        return Experiment(name, "not_run", f"{type(error).__name__}: {first}")
 
 
 def _float32(bench: _Bench) -> Experiment:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,18 +28,7 @@ Question = Literal[
     "clipping",
     "initialisation",
 ]
-QUESTIONS: Final[tuple[Question, ...]] = (
-    "first_step",
-    "input_scale",
-    "activations",
-    "gradients",
-    "float32",
-    "device_flag",
-    "operator",
-    "normalisation",
-    "clipping",
-    "initialisation",
-)
+QUESTIONS: Final[tuple[Question, ...]] = get_args(Question)
 """In the order in which they are asked."""
 
 

@@ -8,13 +8,16 @@ import statistics
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.triage.answers import QUESTIONS, Answer
+from numcheck.diagnose.triage.gradients import gradients_of, scaled_by_norm
+from numcheck.diagnose.triage.normalisations import normalised
 from numcheck.errors import NumcheckError
 from numcheck.measure import headroom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numcheck.diagnose.triage.answers import Known, Question
+    from numcheck.diagnose.finding import Field
+    from numcheck.diagnose.triage.answers import Known, Question, Verdict
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
     from numcheck.record.trace import StepView
@@ -47,8 +50,15 @@ def _yes(question: Question, *, holds: bool, **fields: float | str) -> Answer:
 def _first_step(known: Known) -> Answer | None:
     error = known.error
     if error is None:
-        return None
+        return _unbroken("first_step", known)
     return _yes("first_step", holds=error.step == 0, step=error.step)
+
+
+def _unbroken(question: Question, known: Known) -> Answer | None:
+    """Answer that nothing broke, where steps were recorded at all."""
+    if known.trace is None or not known.trace.summaries:
+        return None
+    return Answer(question, "no", text="unbroken")
 
 
 def _input_scale(known: Known) -> Answer | None:
@@ -60,7 +70,13 @@ def _input_scale(known: Known) -> Answer | None:
         if "float" not in site.dtype:
             continue
         if summary.is_finite is False:
-            return _yes("input_scale", holds=False, name=site.op, **_spread(summary))
+            infinite = (summary.pos_inf or 0) + (summary.neg_inf or 0)
+            held: dict[str, Field] = {
+                "name": site.op,
+                "nan": summary.nan or 0,
+                "inf": infinite,
+            }
+            return Answer("input_scale", "no", held, text="not_finite")
         if summary.mean is not None and summary.std is not None:
             size = max(summary.std / MOST_STD, abs(summary.mean) / MOST_OFFSET)
             if worst is None or size > worst[0]:
@@ -109,13 +125,7 @@ def _headroom(site: Site, summary: Summary) -> float | None:
 
 def _gradients(known: Known) -> Answer | None:
     """Whether gradients explode, vanish or are not finite in some layer."""
-    norms: dict[str, float] = {}
-    for site, summary in _measured(known.view):
-        if site.kind == "kept" and site.role == "gradient":
-            if summary.is_finite is False:
-                norms[site.op] = math.inf
-            elif summary.total_sq is not None:
-                norms[site.op] = math.sqrt(summary.total_sq)
+    norms = {} if known.view is None else _norms(known.view)
     if not norms:
         return None
     largest = max(norms, key=lambda name: norms[name])
@@ -133,12 +143,25 @@ def _gradients(known: Known) -> Answer | None:
     )
 
 
+def _norms(view: StepView) -> dict[str, float]:
+    """Return the L2 norm of each gradient; Inf where it is not finite."""
+    norms: dict[str, float] = {}
+    for name, site in gradients_of(view).items():
+        held = view.summary(site)
+        if held is not None and held.is_finite is False:
+            norms[name] = math.inf
+        elif held is not None and held.total_sq is not None:
+            norms[name] = math.sqrt(held.total_sq)
+    return norms
+
+
 def _float32(known: Known) -> Answer | None:
     """Whether the step behaves otherwise in float32."""
     for experiment in known.experiments:
         if experiment.name == "float32" and experiment.result != "not_run":
             healthy = experiment.result == "healthy"
-            return _yes("float32", holds=healthy, how="experiment")
+            verdict: Verdict = "yes" if healthy else "no"
+            return Answer("float32", verdict, text=f"{verdict}_asked")
     if known.departures is None or known.view is None:
         return None
     kept = [
@@ -149,7 +172,8 @@ def _float32(known: Known) -> Answer | None:
     if not kept:
         return None
     worst = max(kept)
-    return _yes("float32", holds=worst > 0.5, how="shadow", error=worst)
+    verdict = "yes" if worst > 0.5 else "no"
+    return Answer("float32", verdict, {"error": worst}, text=f"{verdict}_beside")
 
 
 def _device_flag(known: Known) -> Answer | None:
@@ -163,35 +187,33 @@ def _device_flag(known: Known) -> Answer | None:
 def _operator(known: Known) -> Answer | None:
     error = known.error
     if error is None:
-        return None
+        return _unbroken("operator", known)
     site = error.site
+    if site.kind == "source":
+        return Answer("operator", "yes", {"name": site.op}, text="given")
     line = f"{site.source.file}:{site.source.line}" if site.source else "-"
     return _yes("operator", holds=site.kind != "kept", name=site.name, line=line)
 
 
 def _normalisation(known: Known) -> Answer | None:
     """Whether normalisation layers exist and give an ordinary scale."""
-    widest: tuple[float, Site] | None = None
-    seen = 0
-    operators = 0
-    for site, summary in _measured(known.view):
-        operators += site.kind == "operator"
-        if site.family != "normalisation" or site.output or site.phase != "forward":
-            continue
-        seen += 1
-        size = math.inf if summary.is_finite is False else summary.amax or 0.0
-        if widest is None or size > widest[0]:
-            widest = size, site
-    if not operators:
+    view = known.view
+    if view is None or not any(s.kind == "operator" for s, _ in _measured(view)):
         return None
-    if widest is None:
+    sizes = [
+        (math.inf if held.is_finite is False else held.amax or 0.0, site)
+        for site in normalised(view)
+        if (held := view.summary(site)) is not None
+    ]
+    if not sizes:
         return Answer("normalisation", "no", {"layers": 0}, text="none")
+    widest = max(sizes, key=lambda pair: pair[0])
     # A normalised row of n elements cannot exceed sqrt(n) before its scale and bias;
     # beyond a hundred, scale or bias have run away.
     return _yes(
         "normalisation",
         holds=widest[0] <= 100,
-        layers=seen,
+        layers=len(sizes),
         amax=widest[0],
         name=widest[1].name,
     )
@@ -202,10 +224,19 @@ def _clipping(known: Known) -> Answer | None:
     if isinstance(limit, int | float) and not isinstance(limit, bool):
         return _yes("clipping", holds=True, limit=float(limit))
     norms = [e.value for e in known.events if e.name.startswith("gradient_norm")]
-    largest = max((v for v in norms if isinstance(v, float)), default=None)
-    if largest is None:
+    known_norms = [v for v in norms if isinstance(v, float)]
+    if not known_norms and known.trace is not None:
+        known_norms = [
+            math.hypot(*found.values())
+            for key in known.trace.summaries
+            if (found := _norms(known.trace.at(*key)))
+        ]
+    if not known_norms:
         return None
-    return _yes("clipping", holds=False, norm=largest)
+    norm = max(known_norms)
+    if known.view is not None and scaled_by_norm(known.view):
+        return Answer("clipping", "yes", {"norm": norm}, text="by_norm")
+    return _yes("clipping", holds=False, norm=norm)
 
 
 def _initialisation(known: Known) -> Answer | None:

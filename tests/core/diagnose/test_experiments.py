@@ -149,6 +149,19 @@ def test_what_cannot_run_says_why_and_counts_for_nothing() -> None:
     )
 
 
+def test_an_experiment_that_runs_out_of_memory_costs_itself_alone() -> None:
+    def too_large(_: object) -> Outcome:
+        msg = "cannot allocate 3 GiB\nwith a long trace"
+        raise MemoryError(msg)
+
+    bench = Bench(ones(), ones(1e30))
+    bench.on_rows = too_large  # type: ignore[method-assign]
+    done = run_experiments(bench.incident(), bench)
+    assert done["rows"].result == "not_run"
+    assert done["rows"].reason == "MemoryError: cannot allocate 3 GiB"
+    assert done["float64"].result == "healthy"
+
+
 def test_nothing_is_run_without_time_or_without_harm() -> None:
     bench = Bench(ones(), ones(1e30))
     assert set(results(bench, budget_s=0.0).values()) == {"not_run"}
