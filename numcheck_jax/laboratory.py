@@ -235,12 +235,19 @@ class JaxLaboratory:
             return Outcome({"result": found})
 
     def operator_on_cpu(self, trace: Trace, site: Site) -> Outcome:
-        """Refuse: XLA fuses operators, so none of them ran alone on the device.
+        """Run one operator alone on the CPU, with the operands it had in the replay.
 
-        Raises:
-            CannotRunError: always.
+        The replay ran it alone on the device, where the compiled program may have
+        fused it with others.
         """
-        raise CannotRunError(f"{site.op} is part of a program that XLA compiled")
+        from numcheck_jax.varied import operator_on_cpu
+
+        if jax.default_backend() == "cpu":
+            raise CannotRunError("the step runs on the CPU already")
+        with self._running():
+            args = arguments(self.program, self.call.leaves)
+            found = operator_on_cpu(self.program.closed, args, trace, site)
+            return Outcome({"result": found})
 
     def one_by_one(self) -> Outcome:
         """Refuse: the replay runs the step operator by operator already.

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from numcheck.record.site import Site
     from numcheck.record.trace import Trace
 
-__all__ = ["operator_wider", "with_factor"]
+    _Again = Callable[[JaxprEqn, Sequence[Any]], Sequence[Any]]
+
+__all__ = ["operator_on_cpu", "operator_wider", "with_factor"]
 
 
 class _Enough(Exception):  # noqa: N818 - no error: what was wanted is there
@@ -46,15 +48,15 @@ class _Quiet(ConcreteTape):
 
 
 class _Alone(_Quiet):
-    """Evaluates the equation that made a site a second time, lifted."""
+    """Evaluates the equation that made a site a second time, in another way."""
 
-    def __init__(self, trace: Trace, site: Site, lifting: Lifting) -> None:
+    def __init__(self, trace: Trace, site: Site, again: _Again) -> None:
         super().__init__(CONCRETE)
         self.result: Summary | None = None
         self.own: Any = None
         self._op = site.op
         self._output = site.output
-        self._wide = lifting
+        self._again = again
         self._before = sum(
             s.op == site.op and s.output == site.output and s.kind == "operator"
             for s in trace.sites[: site.index]
@@ -68,13 +70,11 @@ class _Alone(_Quiet):
         frame: Frame,
         shadows: Sequence[Any] | None = None,
     ) -> list[Cell]:
-        """Note an equation's outputs; the one looked for is run in a wider format."""
+        """Note an equation's outputs; the one looked for is run again."""
         k = self._output
         if eqn.primitive.name == self._op and k < len(values) and self.wants(eqn, k):
             if not self._before:
-                found = self._wide.bind(
-                    eqn, [self._wide.value(c.value) for c in operands]
-                )
+                found = self._again(eqn, [c.value for c in operands])
                 self.own, self.result = values[k], summarize(jnp.asarray(found[k]))
                 raise _Enough
             self._before -= 1
@@ -129,8 +129,47 @@ def operator_wider(
         CannotRunError: the value was not met again.
     """
     wide = jax.enable_x64(True) if name == "float64" else contextlib.nullcontext()  # noqa: FBT003 - JAX's own signature
-    tape = _Alone(trace, site, Lifting(name))
-    with wide, contextlib.suppress(_Enough):
+    lifting = Lifting(name)
+
+    def again(eqn: JaxprEqn, values: Sequence[Any]) -> Sequence[Any]:
+        return lifting.bind(eqn, [lifting.value(v) for v in values])
+
+    with wide:
+        return _alone(closed, args, trace, site, again)
+
+
+def operator_on_cpu(
+    closed: ClosedJaxpr, args: Sequence[Any], trace: Trace, site: Site
+) -> Summary:
+    """Return what one equation gives on the CPU, with the operands it had.
+
+    Args:
+        closed: the program.
+        args: its flat arguments.
+        trace: the recorded step.
+        site: one of its sites, whose equation is run.
+
+    Raises:
+        CannotRunError: the value was not met again, or JAX has no CPU here.
+    """
+    try:
+        cpu = jax.local_devices(backend="cpu")[0]
+    except RuntimeError as error:
+        raise CannotRunError("JAX was started without its CPU") from error
+    same = Lifting("same")
+
+    def again(eqn: JaxprEqn, values: Sequence[Any]) -> Sequence[Any]:
+        with jax.default_device(cpu):
+            return same.bind(eqn, [jax.device_put(v, cpu) for v in values])
+
+    return _alone(closed, args, trace, site, again)
+
+
+def _alone(
+    closed: ClosedJaxpr, args: Sequence[Any], trace: Trace, site: Site, again: _Again
+) -> Summary:
+    tape = _Alone(trace, site, again)
+    with contextlib.suppress(_Enough):
         _run(tape, closed, args)
     if tape.result is None:
         raise CannotRunError(f"{site.op} was not met alone: a loop holds it")
