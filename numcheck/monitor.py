@@ -222,6 +222,11 @@ class Monitor:
         """Say that a step was healthy: an origin seen before is news again."""
         self._open.clear()
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether a failure was told and no healthy step came since."""
+        return "error" in self._open.values()
+
     def is_known(self, finding: Finding) -> bool:
         """Whether this origin failed as badly and no healthy step came since."""
         before = self._open.get(_origin(finding))

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
     from numcheck.record.site import Phase
 
-__all__ = ["ForwardIndex", "autograd_phase", "is_engine", "is_in_engine"]
+__all__ = [
+    "ForwardIndex",
+    "autograd_phase",
+    "current_task",
+    "is_engine",
+    "is_in_engine",
+]
 
 current_task: Final = torch._C._current_graph_task_id
 current_node: Final[Any] = torch._C._current_autograd_node
@@ -31,7 +37,7 @@ _next_number: Final = torch._C._autograd._get_sequence_nr
 _NO_NUMBER: Final = 1 << 63
 
 
-def autograd_phase(*, in_module: bool) -> Phase | None:
+def autograd_phase(*, in_module: bool, outer: int = -1) -> Phase | None:
     """Return backward or recompute while the autograd engine runs, else None.
 
     Gradients are enabled inside the engine where a checkpoint runs its forward again,
@@ -39,8 +45,9 @@ def autograd_phase(*, in_module: bool) -> Phase | None:
 
     Args:
         in_module: whether a module's forward is running.
+        outer: run of the engine from inside which all this is run again.
     """
-    if current_task() == -1:
+    if not is_in_engine(outer):
         return "backward" if _is_seeding() else None
     if torch.is_grad_enabled():
         again = in_module or _is_under_checkpoint()
@@ -49,9 +56,9 @@ def autograd_phase(*, in_module: bool) -> Phase | None:
     return "recompute" if again else "backward"
 
 
-def is_in_engine() -> bool:
-    """Whether the autograd engine is running nodes."""
-    return bool(current_task() != -1)
+def is_in_engine(outer: int = -1) -> bool:
+    """Whether the autograd engine is running nodes, other than those of `outer`."""
+    return current_task() not in (-1, outer)
 
 
 def _is_seeding() -> bool:

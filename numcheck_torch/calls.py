@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from numcheck_torch.autograd_nodes import ForwardIndex, autograd_phase, is_in_engine
+from numcheck_torch.autograd_nodes import (
+    ForwardIndex,
+    autograd_phase,
+    current_task,
+    is_in_engine,
+)
 from numcheck_torch.scope import ModuleStack
 from numcheck_torch.source import user_line
 
@@ -124,6 +129,8 @@ class Surroundings:
         self.line: SourceLine | None = None
         self._call_line = call_line
         self._forward = ForwardIndex()
+        # A step whose update is made in its backward is run again from in there.
+        self._outer: int = current_task()
 
     def restart(self) -> None:
         """Forget the forward operators of the last step."""
@@ -146,7 +153,7 @@ class Surroundings:
         scope, scope_type = self.scopes.top
         line = self.line or user_line(1, self._call_line, in_engine=phase == "backward")
         detail = call.operator.scalars(call.args, call.kwargs)
-        if phase == "backward" and is_in_engine():
+        if phase == "backward" and is_in_engine(self._outer):
             at = self._forward.current()
             nearest = at if at is not None else _first(call.operands)
             if nearest is not None:
@@ -166,7 +173,7 @@ class Surroundings:
 
     def _phase(self, phase: Phase) -> Phase:
         is_in_module = self.scopes.top[1] != ""
-        found = autograd_phase(in_module=is_in_module)
+        found = autograd_phase(in_module=is_in_module, outer=self._outer)
         if found is not None:
             return found
         # An optimizer's closure runs the model again.

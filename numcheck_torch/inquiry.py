@@ -12,10 +12,11 @@ from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.report.experimenting import experimenting
 from numcheck_torch.distributed import of_rank
 from numcheck_torch.reopened import reopened
-from numcheck_torch.sentinel import FLAG
+from numcheck_torch.sentinel import FLAG, look
 from numcheck_torch.settings import settings_of_run
 
 if TYPE_CHECKING:
+    from numcheck.diagnose.finding import Finding
     from numcheck.record.trace import Trace
     from numcheck_torch.laboratory import TorchLaboratory
     from numcheck_torch.monitor import TorchMonitor
@@ -34,8 +35,8 @@ def inquire(
     """
     trace, reproduced = _replayed(monitor, laboratory)
     step = monitor.step
-    ruined = _ruined(trace, step)
-    earlier = monitor.earlier_laboratory(ruined) if ruined else None
+    was_ruined = bool(_ruined(trace, step))
+    earlier = monitor.earlier_laboratory(_bad_now(monitor)) if was_ruined else None
     if earlier is not None and (found_there := _of_update(monitor, earlier)):
         trace, step, reproduced, laboratory = found_there, earlier.step, True, earlier
     settings = settings_of_run(monitor, trace)
@@ -58,7 +59,19 @@ def inquire(
     with experimenting() as progress:
         found = investigate(incident, laboratory, experiments=wanted, progress=progress)
     monitor.keep(found.incident)
-    monitor.deliver([reopened(f, laboratory) for f in found.findings])
+    news = [f for f in found.findings if not (_is_ruin(f) and monitor.is_failing)]
+    monitor.deliver([reopened(f, laboratory) for f in news])
+
+
+def _is_ruin(finding: Finding) -> bool:
+    """Whether the origin is a parameter: after a failure, that is what it left."""
+    site = finding.site
+    return (site.kind, site.role) == ("source", "parameter")
+
+
+def _bad_now(monitor: TorchMonitor) -> tuple[str, ...]:
+    """Return the bad parameters, also those that the step did not read."""
+    return look(list(monitor.model.named_parameters()), []).bad
 
 
 def _replayed(

@@ -66,6 +66,7 @@ class TorchMonitor(Bench):
         parts = [model] if isinstance(model, torch.nn.Module) else [*model.values()]
         self._audit_due = options.audit_first
         self._is_bad = False
+        self._told_uncalled = False
         self._batches = BatchWatch(self.rank) if options.check_data else None
         self._batches = BatchWatch(self.rank) if options.check_data else None
         self._withheld: Withheld | None = None
@@ -168,8 +169,11 @@ class TorchMonitor(Bench):
         self._window.pause()
         if self._fleet.stepped_already(optimizer):
             self._advance()
+        followed = with_closure(args, kwargs, self._evaluated)
         if self._window.is_fresh:
             self._check(found_inf=getattr(optimizer, "found_inf", None))
+        elif self._window.is_empty and followed is None:
+            self._check_uncalled(getattr(optimizer, "found_inf", None))
         if self._saving is not None:
             named = self._parameters.named(self.step)
             self._saving.keep(self.step, self._window.losses, named)
@@ -178,7 +182,7 @@ class TorchMonitor(Bench):
         if self._live.is_on:
             gradients = self._parameters.gradients(self.step)
             self._live.before_update(self._window.losses, gradients, self.program)
-        return with_closure(args, kwargs, self._evaluated)
+        return followed
 
     @guarded("the look at a closure's gradients")
     def _evaluated(self) -> None:
@@ -246,6 +250,18 @@ class TorchMonitor(Bench):
             tell_clipped_away(self, self.laboratory(with_update=False), self.clip[1])
         else:
             self._healthy()
+
+    def _check_uncalled(self, found_inf: torch.Tensor | None) -> None:
+        """Look at the gradients of a module that the loop does not call itself."""
+        if self._fleet.has_stepped or not self._parameters.gradients(self.step):
+            return
+        if not self._told_uncalled:
+            self._told_uncalled = True
+            self.observe(
+                note="the instrumented module itself is not called; only its gradients "
+                "are looked at. Instrument the function that makes the step instead"
+            )
+        self._check(found_inf=found_inf)
 
     def _look(
         self,
