@@ -174,8 +174,8 @@ def _alone(
     if tape.result is None:
         raise CannotRunError(f"{site.op} was not met alone: a loop holds it")
     recorded = trace.at(*next(iter(trace.summaries))).summary(site)
-    again = summarize(jnp.asarray(tape.own))
-    if recorded is not None and (again.is_finite, again.amax) != (
+    own = summarize(jnp.asarray(tape.own))
+    if recorded is not None and (own.is_finite, own.amax) != (
         recorded.is_finite,
         recorded.amax,
     ):
