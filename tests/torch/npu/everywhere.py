@@ -36,6 +36,9 @@ NOT_HERE: Final = {
     "test_float32_does_not_heal_a_logarithm_of_zero": "there is no float64",
     "test_a_fully_sharded_step": "process groups do not take wrapper subclasses",
     "test_a_functional_collective": "process groups do not take wrapper subclasses",
+    "lifted_weights[GRU]": "the CPU behind the device has no fused cell",
+    "lifted_weights[LSTM]": "the CPU behind the device has no fused cell",
+    "tied language model": "the CPU behind the device has no fused cell",
     "has_its_family[<lambda>-attention]": "attention has no fused kernel here",
     "test_scores_that_overflow_are_named": "attention has no fused kernel here",
     "test_a_checkpoint_recomputes_under_the_same_line_and_module[True]": (
