@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -91,9 +90,9 @@ def _decoded_ranges(
         numbers = _float_numbers(columns, np.dtype(measured_dtype(dtype)))
     else:
         numbers = _integer_numbers(columns, np.dtype(dtype))
+    extremes = zip(numbers["amax"].tolist(), numbers["amin"].tolist(), strict=True)
     found = []
-    for k, size in enumerate(sizes):
-        amax, amin = float(numbers["amax"][k]), float(numbers["amin"][k])
+    for k, (size, (amax, amin)) in enumerate(zip(sizes, extremes, strict=True)):
         if not size:
             found.append(Summary.empty())
         elif peaks[k] > limit:
@@ -102,12 +101,10 @@ def _decoded_ranges(
             above = reaches[k] == (limit - shift) ^ top
             high, low = (math.inf, None) if above else (None, -math.inf)
             found.append(Summary(size, nan=0, low=low, high=high))
+        elif amax == 0:
+            found.append(Summary(size, 0, 0, 0, zero=size, amax=0.0))
         else:
-            finite = Summary(size, nan=0, pos_inf=0, neg_inf=0, amax=amax)
-            if amax == 0:
-                found.append(dataclasses.replace(finite, zero=size))
-            else:
-                found.append(dataclasses.replace(finite, amin=amin))
+            found.append(Summary(size, 0, 0, 0, amax=amax, amin=amin))
     return found
 
 

@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numcheck.measure.summary import Summary
-from numcheck.record.trace import TraceBuilder
-from numcheck_jax.replay import kept_site
+from numcheck.record.trace import Trace
 from numcheck_jax.sentinel import is_bad, launch
 from numcheck_jax.statistics import summarize
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numcheck.diagnose.incident import Setting
-    from numcheck.record.trace import Trace
     from numcheck_jax.capture import Call
     from numcheck_jax.results import Key, Result
     from numcheck_jax.roles import Roles
@@ -106,18 +104,12 @@ def recorded(
     """
     if made.traced is None:
         raise ValueError("the program measures nothing")
-    builder = TraceBuilder(call.step, call.rank)
     found = made.traced.summaries(rows)
-    for site in made.traced.sites:
-        builder.add(site, found.get(site.index))
-    avals = made.program.closed.out_avals
-    places = zip(made.program.outputs, avals, made.traced.outputs, strict=True)
-    for key, aval, parent in places:
+    for key, index, size in made.kept:
         if key in held:
-            site = kept_site(call, made.program, made.roles, key, aval, parent)
-            size = math.prod(aval.shape)
-            builder.add(site, _of_norm(size, held[key]))
-    return builder.build(framework="jax", jax=jax.__version__)
+            found[index] = _of_norm(size, held[key])
+    meta = {"framework": "jax", "jax": jax.__version__}
+    return Trace(made.sites, {(call.step, call.rank): found}, meta=meta)
 
 
 def settings(call: Call, roles: Roles) -> dict[str, Setting]:

@@ -7,6 +7,7 @@ Level watch never does this: there the user's own executable runs.
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -15,13 +16,14 @@ import numpy as np
 
 from numcheck_jax.compiled import compiled_trace
 from numcheck_jax.references import is_reference
-from numcheck_jax.replay import arguments, source_sites
+from numcheck_jax.replay import arguments, kept_site, source_sites
 from numcheck_jax.results import Key
 from numcheck_jax.sentinel import damaged, is_watchable, measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numcheck.record.site import Site
     from numcheck_jax.capture import Call
     from numcheck_jax.compiled import CompiledTrace, Policy
     from numcheck_jax.roles import Roles
@@ -53,12 +55,16 @@ class Substitute:
         roles: what its values are.
         traced: how its rows are read; None when nothing is measured.
         run: takes the flat arguments and returns outputs, rows and table.
+        sites: what is measured, and after that the float values handed back.
+        kept: for each of these its place, the index of its site, and its size.
     """
 
     program: Program
     roles: Roles
     traced: CompiledTrace | None
     run: Callable[..., tuple[list[Any], Any, Any]]
+    sites: tuple[Site, ...] = ()
+    kept: tuple[tuple[Key, int, int], ...] = ()
 
     def __call__(self, call: Call) -> Ran:
         """Run a call's program on its arguments."""
@@ -99,13 +105,14 @@ def can_stand_in(call: Call, program: Program) -> bool:
 
 def signature(call: Call) -> Any:
     """Return what two calls must share to be the same program; hashable."""
-    kinds = tuple(
-        (np.shape(x), x.dtype, getattr(x, "weak_type", False))
-        if hasattr(x, "dtype")
-        else _hashable(x)
-        for x in call.given
-    )
-    return call.treedef, kinds
+    return call.treedef, tuple(map(_kind, call.given))
+
+
+def _kind(leaf: Any) -> object:
+    aval = getattr(leaf, "aval", None)
+    if aval is not None:
+        return aval
+    return (np.shape(leaf), leaf.dtype) if hasattr(leaf, "dtype") else _hashable(leaf)
 
 
 def _hashable(leaf: object) -> object:
@@ -162,7 +169,27 @@ def substitute(
         return outs, rows, table
 
     donated = donated_leaves(call, program) if in_place else ()
-    return Substitute(program, roles, traced, jax.jit(run, donate_argnums=donated))
+    jitted = jax.jit(run, donate_argnums=donated)
+    if traced is None:
+        return Substitute(program, roles, traced, jitted)
+    return Substitute(
+        program, roles, traced, jitted, *_sites(call, program, roles, traced)
+    )
+
+
+def _sites(
+    call: Call, program: Program, roles: Roles, traced: CompiledTrace
+) -> tuple[tuple[Site, ...], tuple[tuple[Key, int, int], ...]]:
+    """Return the sites of every step and where its float results stand among them."""
+    sites = list(traced.sites)
+    kept: list[tuple[Key, int, int]] = []
+    places = zip(program.outputs, program.closed.out_avals, traced.outputs, strict=True)
+    for key, aval, parent in places:
+        if is_watchable(aval):
+            site = kept_site(call, program, roles, key, aval, parent)
+            kept.append((key, len(sites), math.prod(aval.shape)))
+            sites.append(dataclasses.replace(site, index=len(sites)))
+    return tuple(sites), tuple(kept)
 
 
 def _is_spread(call: Call) -> bool:
