@@ -23,6 +23,7 @@ from numcheck_jax.execution import Execution, Plan, named
 from numcheck_jax.guard import Guard
 from numcheck_jax.ingraph import enter, leave, reconstruct
 from numcheck_jax.inquiry import Inquiry
+from numcheck_jax.kept_memory import is_too_much
 from numcheck_jax.mail import Mail
 from numcheck_jax.observed import recorded, scalars
 from numcheck_jax.references import values as values_of
@@ -50,6 +51,11 @@ _TRACED = (
     "counted; instrument the outermost function to have all of it"
 )
 
+_LET_GO = (
+    "a step's flag is read before the next step runs, so that its arguments can be let "
+    "go: with lag=1 they would take more than 2 % of the peak memory; donating them, "
+    "with rollback=True, takes none"
+)
 _NOTHING_SAVED = (
     "save= names none of the step's tensors: it knows the loss, outputs, parameters, "
     "state, and gradients that the step returns"
@@ -179,11 +185,7 @@ class JaxMonitor(Monitor):
         self._mail.take(findings)
 
     def _before(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call | None:
-        pending = self._pending
-        # Of several processes one could be early here and leave the others waiting.
-        alone = not jax.distributed.is_initialized()
-        if pending is not None and alone and pending.flag.is_ready:
-            self._settle_pending()
+        self._settle_early(args, kwargs)
         self._read_reports()
         BOUNDARY.open(self)
         call: Call | None = None
@@ -193,6 +195,24 @@ class JaxMonitor(Monitor):
             if due and not is_traced(call.given):
                 call = kept_alive(call)
         return call
+
+    def _settle_early(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Act on the last step before the next one runs, where nothing is lost by it.
+
+        Of several processes one that raises here would leave the others waiting in
+        the next step, so there a broken step waits until that was started.
+        """
+        pending = self._pending
+        if pending is None:
+            return
+        alone = not jax.distributed.is_initialized()
+        if not (alone and pending.flag.is_ready):
+            kept = (*pending.call.leaves, *pending.result.leaves)
+            if not is_too_much(kept, jax.tree.leaves((args, dict(kwargs)))):
+                return
+            self._say_once(_LET_GO)
+        if alone or not any(is_bad(pending.flag.read())):
+            self._settle_pending()
 
     def _planned(self, call: Call) -> Plan:
         with self._guarded("the making of a program"):
@@ -360,8 +380,7 @@ class JaxMonitor(Monitor):
         """Keep the scalars that the flag held, and the statistics of the step."""
         step = pending.call.step
         if (roles := self._inquiry.roles) is not None:
-            found = scalars(roles, held)
-            self.events.extend(Event(name, step, v) for name, v in found.items())
+            self.observe(step, **scalars(roles, held))
         if pending.rows is not None and pending.plan.substitute is not None:
             made = pending.plan.substitute
             self.record(recorded(pending.call, made, pending.rows, held))
