@@ -53,6 +53,10 @@ class Chip:
         blind: name of a reduction that gives 0 for NaN; empty for none.
         late: whether the next tensor that arrives sets the flag, as memory does that
             nobody has written yet.
+        races: name of an operator that reads what is not written yet while operators
+            before it are still under way; empty for none.
+        pads: name of an operator that overflows on padding alone; empty for none.
+        under_way: how many operators were started since the host waited for them all.
     """
 
     def __init__(self) -> None:
@@ -68,6 +72,9 @@ class Chip:
         self.corrupts = ""
         self.blind = ""
         self.late = False
+        self.races = ""
+        self.pads = ""
+        self.under_way = 0
 
 
 CHIP = Chip()
@@ -139,6 +146,7 @@ class _Npu(_DummyBackendModule, types.ModuleType):
 
     def synchronize(self, device: Any = None) -> None:
         CHIP.waits += 1
+        CHIP.under_way = 0
 
 
 class NpuTensor(torch.Tensor):
@@ -213,6 +221,7 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         and func is torch.ops.aten._amp_foreach_non_finite_check_and_unscale_.default
     ):
         return _unscale_by_flag(*here[0])
+    CHIP.under_way += 1
     result = func(*here[0], **here[1])
     if func is torch.ops.aten._local_scalar_dense.default or not to_npu:
         CHIP.waits += 1
@@ -254,8 +263,11 @@ def _arithmetic(func: Any, x: torch.Tensor) -> None:
     """Do to a result what the device does, in place."""
     if CHIP.blind and func._schema.name == CHIP.blind:
         x.nan_to_num_(nan=0.0)
-    if CHIP.corrupts and func._schema.name == CHIP.corrupts:
+    is_early = func._schema.name == CHIP.races and CHIP.under_way > 1
+    if is_early or (CHIP.corrupts and func._schema.name == CHIP.corrupts):
         x.view(-1)[:1].fill_(float("nan"))
+    if CHIP.pads and func._schema.name == CHIP.pads:
+        CHIP.flag = True
     if not CHIP.saturates or x.dtype not in _SATURATING or func.is_view:
         return
     if CHIP.late and func is torch.ops.aten._foreach_norm.Scalar:
