@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["BufferSnapshot", "BufferWatch", "buffer_places"]
+__all__ = ["BufferMarks", "BufferSnapshot", "BufferWatch", "buffer_places"]
 
 BufferPlace = tuple[dict[str, torch.Tensor | None], str]
 """A module's table of buffers, and a name in it."""
@@ -47,6 +47,18 @@ class BufferSnapshot:
                 buffer.copy_(copied)
                 table[name] = buffer
 
+    def named(self, model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+        """Return (name, copy) of the buffers that are the model's."""
+        paths = {
+            (id(module._buffers), name): f"{prefix}.{name}" if prefix else name
+            for prefix, module in model.named_modules()
+            for name in module._buffers
+        }
+        places = [
+            ((id(table), name), copied) for table, name, _, copied in self.entries
+        ]
+        return [(paths[place], copied) for place, copied in places if place in paths]
+
     def changed(self) -> tuple[BufferPlace, ...]:
         """Return the places whose buffer is no longer what was copied.
 
@@ -63,6 +75,36 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
     if a.is_floating_point() or a.is_complex():
         return torch.allclose(a, b, rtol=0.0, atol=0.0, equal_nan=True)
     return torch.equal(a, b)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BufferMarks:
+    """Which tensor each buffer is, and how often it was written, by name.
+
+    What is written but keeps its value (an average too coarse to move) shows here, and
+    nowhere in a snapshot.
+    """
+
+    marks: Mapping[str, tuple[int, int]]
+
+    @classmethod
+    def of(cls, model: torch.nn.Module) -> BufferMarks:
+        """Take the marks of a model's buffers of real numbers."""
+        return cls({n: (id(b), _version(b)) for n, b in _real(model)})
+
+    def written(self, model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+        """Return (name, buffer) of those written or replaced since."""
+        return [
+            (n, b) for n, b in _real(model) if self.marks.get(n) != (id(b), _version(b))
+        ]
+
+
+def _real(model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+    return [(n, b) for n, b in model.named_buffers() if b.is_floating_point()]
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def buffer_places(model: torch.nn.Module) -> list[BufferPlace]:

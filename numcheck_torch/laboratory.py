@@ -12,6 +12,7 @@ from numcheck.diagnose.laboratory import CannotRunError, Outcome
 from numcheck.record.trace import TraceBuilder
 from numcheck_torch.batch import Batch
 from numcheck_torch.boundary import BOUNDARY
+from numcheck_torch.buffers import BufferMarks
 from numcheck_torch.distributed import why_not_replayed
 from numcheck_torch.npu import overflow_flag
 from numcheck_torch.replay import Runner, uncompiled, undisturbed
@@ -217,7 +218,10 @@ class TorchLaboratory:
         self._device()
         with self._ready(), Alone(trace, site, on_cpu) as beside:
             self._run()
-        return Outcome({"result": beside.outcome(None)})
+        kept = {"result": beside.outcome(None)}
+        if beside.operands is not None:
+            kept["operands"] = beside.operands
+        return Outcome(kept)
 
     def one_by_one(self) -> Outcome:
         """Run the step, waiting for the device after each operator."""
@@ -321,6 +325,10 @@ class TorchLaboratory:
     def _record(self, recorder: Recorder) -> None:
         with self._ready(), recorder:
             self._batch.name_sources(recorder)
+            before = BufferMarks.of(self.model)
+            for forward in self.program.forwards:
+                for name, copied in forward.buffers.named(self.model):
+                    recorder.expect(copied, f"buffer:{name}", "buffer")
             found = self._run(keep=recorder.keep)
             self.outcomes = found
             for loss in found.losses:
@@ -329,6 +337,8 @@ class TorchLaboratory:
                 recorder.keep(output, _output_name(name), "output")
             for name, gradient in found.gradients.items():
                 recorder.keep(gradient, f"gradient:{name}", "gradient")
+            for name, buffer in before.written(self.model):
+                recorder.keep(buffer, f"buffer:{name}", "buffer")
             gradients = found.gradients
             if self._clipped_to is not None:
                 gradients = clipped(gradients, self._clipped_to)

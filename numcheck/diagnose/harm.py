@@ -19,6 +19,7 @@ _ORDER: tuple[Role, ...] = (
     "output",
     "checked",
     "state",
+    "buffer",
 )
 
 
@@ -52,7 +53,7 @@ def harmed(
     for site in kept:
         if not health.is_bad(site.index):
             continue
-        if site.role in ("output", "state"):
+        if site.role in ("output", "state", "buffer"):
             if _is_benign(site, health) or (
                 site.role == "output" and training_is_finite
             ):

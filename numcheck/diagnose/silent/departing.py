@@ -11,6 +11,7 @@ from numcheck.diagnose.silent.departed import Departed
 from numcheck.diagnose.silent.flushed import flushed
 from numcheck.diagnose.silent.frozen import frozen
 from numcheck.diagnose.silent.stagnant import stagnant
+from numcheck.diagnose.silent.still_buffers import still_buffers
 from numcheck.diagnose.silent.unresolved import unresolved
 
 if TYPE_CHECKING:
@@ -53,8 +54,11 @@ def departed(
             harm = tuple(s for s in harm if s.role != "state")
         if harm:
             found.append(Departed(site, how[0], how[1], harm, seen))
-    still = None if found else frozen(provenance.view, departures)
-    return tuple(found if still is None else [still])
+    if found:
+        return tuple(found)
+    view = provenance.view
+    still = frozen(view, departures) or still_buffers(view, departures)
+    return () if still is None else (still,)
 
 
 def _walk(
