@@ -4,8 +4,10 @@
 Variants run interleaved, forwards and backwards, on one thread, timed by the process's
 CPU time; each ratio is the median of the paired ratios. A second plain variant (A/A)
 shows the noise. Beside numcheck stand ``detect_anomaly``, hooks on every module that
-look for NaN and Inf (as debugging aids do), and a dispatch mode that asks ``isfinite``
-of every operator's output.
+look for NaN and Inf (as debugging aids do), a dispatch mode that asks ``isfinite`` of
+every operator's output, and PyTorch's own `DebugMode` with a hash of every tensor.
+Where they look at every operator, their overhead is also given as a multiple of
+numcheck's trace. A compiled step has no such peers: they would run it uncompiled.
 
     python benchmarks/torch_overhead.py [--rounds 15] [--case mlp transformer]
 """
@@ -20,9 +22,13 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as fn
+from torch.utils._debug_mode import DebugMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import numcheck_torch
+
+TRACE = "numcheck trace"
+PEERS = ("isfinite of every operator", "DebugMode with hashes")
 
 
 class Block(nn.Module):
@@ -66,12 +72,15 @@ class Training:
     def __init__(self, case: str) -> None:
         torch.manual_seed(0)
         self.bf16 = case.endswith("bf16")
+        self.compiled = "compiled" in case
         if case.startswith("mlp"):
             self.model = mlp()
             self.x, self.y = torch.randn(64, 256), torch.randint(0, 10, (64,))
         else:
             self.model = Transformer()
             self.x, self.y = torch.randint(0, 512, (2, 8, 128))
+        if self.compiled:
+            self.model = torch.compile(self.model)
         parameters = self.model.parameters()
         self.optimizer = torch.optim.AdamW(parameters, lr=1e-4, foreach=True)
 
@@ -136,16 +145,29 @@ def with_isfinite(training: Training) -> Any:
     return step
 
 
+def with_debug_mode(training: Training) -> Any:
+    def step() -> torch.Tensor:
+        with DebugMode() as mode, mode.log_tensor_hashes():
+            return training()
+
+    return step
+
+
 def variants(case: str) -> dict[str, Any]:
     new = Training
-    return {
+    ours = {
         "plain": new(case),
         "plain again (A/A)": new(case),
         "numcheck watch": watched(new(case)),
-        "numcheck trace": watched(new(case), level="trace"),
+        TRACE: watched(new(case), level="trace"),
+    }
+    if "compiled" in case:
+        return ours
+    return ours | {
         "detect_anomaly": with_anomaly_detection(new(case)),
         "module hooks": with_module_hooks(new(case)),
         "isfinite of every operator": with_isfinite(new(case)),
+        "DebugMode with hashes": with_debug_mode(new(case)),
     }
 
 
@@ -167,16 +189,32 @@ def measure(steps: dict[str, Any], rounds: int, inner: int) -> dict[str, list[fl
 def show(case: str, times: dict[str, list[float]]) -> None:
     plain = times["plain"]
     print(f"{case}: plain step {statistics.median(plain) * 1e3:.2f} ms")
+    traced = overhead(times[TRACE], plain)
     for name, taken in times.items():
-        ratios = [t / p for t, p in zip(taken, plain, strict=True)]
-        print(f"  {name:28} {statistics.median(ratios):6.3f}")
+        extra = overhead(taken, plain)
+        is_peer = name in PEERS and traced > 0
+        against = f"  {extra / traced:5.1f} x trace" if is_peer else ""
+        print(f"  {name:28} {1 + extra:6.3f}{against}")
+
+
+def overhead(taken: list[float], plain: list[float]) -> float:
+    """Return the median of the paired ratios, less one."""
+    return statistics.median([t / p for t, p in zip(taken, plain, strict=True)]) - 1
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument(
-        "--case", nargs="+", default=["mlp", "transformer", "transformer bf16"]
+        "--case",
+        nargs="+",
+        default=[
+            "mlp",
+            "transformer",
+            "transformer bf16",
+            "transformer compiled",
+            "transformer compiled bf16",
+        ],
     )
     chosen = parser.parse_args()
     torch.set_num_threads(1)

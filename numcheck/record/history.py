@@ -58,7 +58,7 @@ class TraceHistory:
         return Trace(tuple(self._sites), dict(self._summaries))
 
     def _places(self, sites: tuple[Site, ...]) -> list[int]:
-        if self._last is not None and self._last[0] is sites:
+        if self._last is not None and _is_repeated(self._last[0], sites):
             return self._last[1]
         seen: dict[Hashable, int] = {}
         places: list[int] = []
@@ -73,6 +73,15 @@ class TraceHistory:
             places.append(place)
         self._last = (sites, places)
         return places
+
+
+def _is_repeated(last: tuple[Site, ...], sites: tuple[Site, ...]) -> bool:
+    """Whether the sites of a step are, one by one, those of the last one."""
+    if last is sites:
+        return True
+    return len(last) == len(sites) and all(
+        a is b or _identity(a) == _identity(b) for a, b in zip(last, sites, strict=True)
+    )
 
 
 def _identity(site: Site) -> Hashable:
