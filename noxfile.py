@@ -115,8 +115,8 @@ def bench(session: nox.Session) -> None:
     if session.posargs:
         session.run(python, *session.posargs, external=True)
         return
-    for script in ("torch_overhead.py", "jax_overhead.py", "formats.py"):
-        session.run(python, f"benchmarks/{script}", external=True)
+    for name in ("torch_overhead", "gpu_torch", "jax_overhead", "formats"):
+        session.run(python, f"benchmarks/{name}.py", external=True)
 
 
 @nox.session(default=False)
