@@ -218,7 +218,10 @@ class TorchLaboratory:
         self._device()
         with self._ready(), Alone(trace, site, on_cpu) as beside:
             self._run()
-        return Outcome({"result": beside.outcome(None)})
+        kept = {"result": beside.outcome(None)}
+        if beside.operands is not None:
+            kept["operands"] = beside.operands
+        return Outcome(kept)
 
     def one_by_one(self) -> Outcome:
         """Run the step, waiting for the device after each operator."""

@@ -8,6 +8,7 @@ has room for its result.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck.measure.summary import Summary
 from numcheck_torch.lift import lifted_dtypes
 from numcheck_torch.operators import describe
 from numcheck_torch.statistics import summarize
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
     from torch._ops import OpOverload
 
-    from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
     from numcheck.record.trace import Trace
 
@@ -42,12 +43,14 @@ class Alone(TorchDispatchMode):
     Attributes:
         result: the output that the site stands for; None until it was run.
         own: what the program's own run of it gave.
+        operands: what the second run was given, as one; None where that is no float.
     """
 
     def __init__(self, trace: Trace, site: Site, change: Callable[[Any], Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.result: torch.Tensor | None = None
         self.own: torch.Tensor | None = None
+        self.operands: Summary | None = None
         self._change = change
         self._op = site.op
         self._output = site.output
@@ -70,6 +73,7 @@ class Alone(TorchDispatchMode):
             self._before -= 1
             return func(*args, **given)
         here = self._change((args, given))
+        self.operands = _held(here)
         found = func(*args, **given)
         self.result = self._of(_again(func, here))
         self.own = self._of(found)
@@ -120,6 +124,12 @@ class OneByOne(TorchDispatchMode):
         found = func(*args, **(kwargs or {}))
         self._module.synchronize()
         return found
+
+
+def _held(arguments: Any) -> Summary | None:
+    given = [t for t in tree_leaves(arguments) if _is_tensor(t)]
+    floats = [summarize(t) for t in given if t.is_floating_point()]
+    return functools.reduce(Summary.merge, floats) if floats else None
 
 
 def on_cpu(arguments: Any) -> Any:

@@ -250,8 +250,12 @@ def _initial_parameters(bench: _Bench) -> Experiment:
 
 def _on_cpu(bench: _Bench) -> Experiment:
     site = bench.operator
-    outcome = bench.laboratory.operator_on_cpu(bench.incident.trace, site)
-    return Experiment("operator_on_cpu", _result(healed=outcome.is_healthy))
+    kept = bench.laboratory.operator_on_cpu(bench.incident.trace, site).kept
+    fields: dict[str, Field] = {}
+    if "operands" in kept:
+        fields["operands_finite"] = int(kept["operands"].is_finite is not False)
+    healed = kept["result"].is_finite is not False
+    return Experiment("operator_on_cpu", _result(healed=healed), fields=fields)
 
 
 def _synchronous(bench: _Bench) -> Experiment:

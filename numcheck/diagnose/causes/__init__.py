@@ -13,7 +13,11 @@ from numcheck.diagnose.causes.drift import Drift, MomentumTooLarge
 from numcheck.diagnose.causes.empty_group import EmptyGroup
 from numcheck.diagnose.causes.format_range import FormatRange, RoundedToEdge
 from numcheck.diagnose.causes.fused_mask import MaskMisused
-from numcheck.diagnose.causes.hardware import KernelDiffers, StreamRace
+from numcheck.diagnose.causes.hardware import (
+    KernelDiffers,
+    MemoryOverwritten,
+    StreamRace,
+)
 from numcheck.diagnose.causes.initial_scale import InitialScale
 from numcheck.diagnose.causes.integer_wrap import IntegerWrap
 from numcheck.diagnose.causes.label_range import LabelRange
@@ -37,6 +41,7 @@ CAUSES: tuple[CauseRule, ...] = (
     DamagedState(),
     StreamRace(),
     KernelDiffers(),
+    MemoryOverwritten(),
     MaskMisused(),
     LabelRange(),
     IntegerWrap(),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
 
-__all__ = ["KernelDiffers", "StreamRace", "suspected_race"]
+__all__ = ["KernelDiffers", "MemoryOverwritten", "StreamRace", "suspected_race"]
 
 
 _CONFIRM = {"npu": "launch_blocking", "cuda": "cuda_launch_blocking"}
@@ -61,4 +61,23 @@ class KernelDiffers:
         if scene.incident.went("operator_on_cpu") != "healthy":
             return None
         advice = ("other_kernel", "self_test")
+        return explain(self.id, "hardware", "likely", advice=advice)
+
+
+class MemoryOverwritten:
+    """The operands were finite when they were made, and bad when they were read."""
+
+    id = "N655"
+
+    def explain(self, scene: Scene, broke: Match) -> Explanation | None:
+        """Answer where the operator, by what it was given, had to fail."""
+        del broke
+        tried = scene.incident.experiments.get("operator_on_cpu")
+        if tried is None or tried.result != "failed":
+            return None
+        made = [o.summary for o in scene.operands if o.site is not None]
+        were_finite = all(s is not None and s.is_finite for s in made)
+        if not made or not were_finite or tried.fields.get("operands_finite") != 0:
+            return None
+        advice = (*_advice(scene.incident)[:-1], "other_writer")
         return explain(self.id, "hardware", "likely", advice=advice)

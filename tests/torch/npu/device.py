@@ -36,6 +36,7 @@ _ASKING_FOR_PLAIN = (
     "anchors", "batch", "calls", "numerics_check", "recorder", "simulation.machine",
 )  # fmt: skip
 _SATURATING = (torch.float16, torch.bfloat16, torch.float32)
+_READERS = ("aten::relu", "aten::to", "aten::_to_copy", "aten::clone")
 _MISSING = ("aten::aminmax", "aten::_aminmax", "aten::frexp")
 
 
@@ -56,6 +57,8 @@ class Chip:
         races: name of an operator that reads what is not written yet while operators
             before it are still under way; empty for none.
         pads: name of an operator that overflows on padding alone; empty for none.
+        overwrites: name of an operator whose result somebody overwrites before it is
+            read; empty for none.
         under_way: how many operators were started since the host waited for them all.
     """
 
@@ -74,6 +77,8 @@ class Chip:
         self.late = False
         self.races = ""
         self.pads = ""
+        self.overwrites = ""
+        self.doomed: list[torch.Tensor] = []
         self.under_way = 0
 
 
@@ -222,6 +227,8 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     ):
         return _unscale_by_flag(*here[0])
     CHIP.under_way += 1
+    if CHIP.overwrites:
+        _overwrite(func, pytree.tree_leaves(here))
     result = func(*here[0], **here[1])
     if func is torch.ops.aten._local_scalar_dense.default or not to_npu:
         CHIP.waits += 1
@@ -259,6 +266,16 @@ def _refuse(func: Any, leaves: list[Any]) -> None:
         CHIP.forbidden.append(f"{name}{' in float64' if doubles else ''}")
 
 
+def _overwrite(func: Any, read: list[Any]) -> None:
+    """Spoil what was made earlier and is read now, by anything but a measurement."""
+    if func._schema.name not in _READERS:
+        return
+    memories = {x.untyped_storage()._cdata for x in read if isinstance(x, torch.Tensor)}
+    for x in CHIP.doomed:
+        if x.untyped_storage()._cdata in memories:
+            x.view(-1)[:1].fill_(float("nan"))
+
+
 def _arithmetic(func: Any, x: torch.Tensor) -> None:
     """Do to a result what the device does, in place."""
     if CHIP.blind and func._schema.name == CHIP.blind:
@@ -266,6 +283,8 @@ def _arithmetic(func: Any, x: torch.Tensor) -> None:
     is_early = func._schema.name == CHIP.races and CHIP.under_way > 1
     if is_early or (CHIP.corrupts and func._schema.name == CHIP.corrupts):
         x.view(-1)[:1].fill_(float("nan"))
+    if CHIP.overwrites and func._schema.name == CHIP.overwrites:
+        CHIP.doomed.append(x)
     if CHIP.pads and func._schema.name == CHIP.pads:
         CHIP.flag = True
     if not CHIP.saturates or x.dtype not in _SATURATING or func.is_view:

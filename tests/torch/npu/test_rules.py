@@ -140,3 +140,21 @@ def test_a_stale_flag_read_by_somebody_else_is_said_so() -> None:
 def test_a_flag_that_stays_clear_is_no_finding() -> None:
     with chip(**SATURATING):
         assert ids(train(Squares())) == []
+
+
+def test_operands_that_went_bad_after_they_were_made_were_overwritten() -> None:
+    monitor = train(
+        Squares(),
+        dtype=torch.float32,
+        before_last=lambda: setattr(CHIP, "overwrites", "aten::mul"),
+    )
+    found = first(monitor)
+    assert found.site.op == "aten.relu.default"
+    assert found.cause is not None
+    assert (found.cause.cls, found.cause.rule) == ("hardware", "N655")
+
+
+def test_operands_that_were_bad_when_made_were_not() -> None:
+    found = first(train(Roots(), large=900.0, dtype=torch.float32))
+    assert found.cause is not None
+    assert found.cause.rule != "N655"
