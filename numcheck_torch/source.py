@@ -22,7 +22,7 @@ from numcheck.record.site import SourceLine
 from numcheck_torch.autograd_nodes import is_engine
 
 if TYPE_CHECKING:
-    from types import CodeType, FrameType
+    from types import FrameType
 
 __all__ = ["is_users", "user_line"]
 
@@ -69,7 +69,7 @@ def user_line(
         if fallback is not None and _is_numcheck(code.co_filename):
             return fallback
         if not _is_framework(code.co_filename):
-            return _line(code, frame.f_lineno)
+            return _line(code.co_filename, code.co_qualname, frame.f_lineno)
         frame = frame.f_back
     return fallback
 
@@ -95,7 +95,7 @@ def _is_numcheck(filename: str) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _line(code: CodeType, number: int) -> SourceLine:
-    filename = code.co_filename
+def _line(filename: str, function: str, number: int) -> SourceLine:
+    # Not by code object: equal programs in two files have equal ones.
     text = linecache.getline(filename, number).strip()
-    return SourceLine(filename, number, code.co_qualname, text)
+    return SourceLine(filename, number, function, text)

@@ -74,8 +74,8 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
     Example:
         >>> site = Site(0, "log", "forward")
         >>> row = finding_to_json(Finding("N301", "error", site, step=2, kind="nan"))
-        >>> row["id"], row["site"]["op"], finding_from_json(row).step
-        ('N301', 'log', 2)
+        >>> row["id"], row["site"]
+        ('N301', {'index': 0, 'op': 'log', 'phase': 'forward'})
     """
     row = _without_defaults(finding)
     row |= {"site": _site_to_json(finding.site), "fields": _fields(finding.fields)}

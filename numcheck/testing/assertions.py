@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numcheck.errors import ArgumentError
+from numcheck.errors import AmbiguousTargetError, ArgumentError
 from numcheck.formats import get
 from numcheck.measure import headroom, summarize, ulp_distance
 from numcheck.testing.leaves import array_of, arrays
@@ -80,14 +81,15 @@ def assert_headroom(
     if not math.isfinite(bits):
         msg = f"bits must be a finite number, got {bits!r}"
         raise ArgumentError(msg)
+    asked = None if format is None else get(format).name
     found = _traced(target, args, kwargs) if callable(target) else _held(target)
     tight = []
     for name, dtype, summary in found:
-        left = headroom(summary, format or dtype)
+        left = headroom(summary, asked or dtype)
         if left is not None and left < bits:
-            tight.append((left, name, format or dtype, summary.amax or math.inf))
+            tight.append((left, name, asked or dtype, summary.amax or math.inf))
         elif summary.is_finite is False:
-            tight.append((-math.inf, name, format or dtype, math.inf))
+            tight.append((-math.inf, name, asked or dtype, math.inf))
     if tight:
         tight.sort(key=lambda row: row[0])
         rows = [
@@ -95,8 +97,12 @@ def assert_headroom(
             for left, name, dtype, amax in tight[:10]
         ]
         raise AssertionError(
-            "\n".join([f"less than {bits:g} bits of headroom left:", *rows])
+            "\n".join([f"less than {_bits(bits)} of headroom left:", *rows])
         )
+
+
+def _bits(number: float) -> str:
+    return f"{number:g} bit" if number == 1 else f"{number:g} bits"
 
 
 def _held(value: object) -> list[tuple[str, str, Summary]]:
@@ -110,10 +116,15 @@ def _traced(
     target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> list[tuple[str, str, Summary]]:
     from numcheck.adapters import instrument
+    from numcheck.report.naming import location
 
     watched = instrument(target, level="trace", on_error="record", audit_first=False)
-    with watched.numcheck if hasattr(type(watched), "numcheck") else _Late(watched):
+    try:
         watched(*args, **kwargs)
+    finally:
+        # Its monitor exists only once the first call has told the framework.
+        with contextlib.suppress(AmbiguousTargetError):
+            watched.numcheck.close()
     trace = watched.numcheck.trace
     if trace is None:
         msg = "nothing was recorded: the function runs no operator on arrays"
@@ -122,25 +133,10 @@ def _traced(
     found = []
     for index, summary in held.items():
         site = trace.sites[index]
-        line = f" ({site.source.file}:{site.source.line})" if site.source else ""
+        line = f" ({location(site.source)})" if site.source else ""
         if _is_float(site.dtype):
             found.append((site.name + line, site.dtype, summary))
     return found
-
-
-class _Late:
-    """Closes a monitor that exists only once its function was called."""
-
-    def __init__(self, watched: Any) -> None:  # noqa: ANN401 - a watched function
-        self._watched = watched
-
-    def __enter__(self) -> None:
-        """Do nothing yet."""
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        """Close the monitor, unless the function itself failed."""
-        if kind is None:
-            self._watched.numcheck.close()
 
 
 def _is_float(dtype: str) -> bool:
