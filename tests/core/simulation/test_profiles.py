@@ -33,9 +33,13 @@ def test_profiles_of_every_kind_of_device_are_there() -> None:
         "fp8-block",
         "fp8-per-tensor",
         "gpu-tf32",
+        "hif4",
         "hif8",
+        "msfp16",
         "mxfp4",
+        "mxfp6",
         "mxfp8",
+        "nvfp4",
         "tpu-bf16",
     }
 
