@@ -5,12 +5,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_jax import flax_nnx
+from numcheck_jax.jitted import compiler_options
 from numcheck_jax.roles import assign
-from numcheck_jax.substitute import can_stand_in, signature, substitute
+from numcheck_jax.substitute import (
+    can_stand_in,
+    signature,
+    substitute,
+)
 from numcheck_jax.tracing import program_of
 
 if TYPE_CHECKING:
@@ -30,6 +36,14 @@ _POLICIES: Final[Mapping[Level, Policy | None]] = {
 }
 
 
+_EXCESS: Final = "xla_allow_excess_precision"
+_ROUNDED: Final = (
+    "here the step is compiled with its measurements: what it gives can differ "
+    f"by a rounding from the plain step; under {_EXCESS}=False, given to jax.jit as a "
+    "compiler option or in XLA_FLAGS, it is the same bit for bit"
+)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
     """What runs a call.
@@ -38,11 +52,13 @@ class Plan:
         substitute: a program that measures or goes back; None when none is wanted.
         in_place: whether it runs instead of the function; else beside it.
         reason: why no such program could be made; empty when it could.
+        caution: what is to be known of its results; empty when they are the function's.
     """
 
     substitute: Substitute | None = None
     in_place: bool = False
     reason: str = ""
+    caution: str = ""
 
 
 class Execution:
@@ -98,7 +114,18 @@ class Execution:
             rollback=self._rollback,
             in_place=in_place,
         )
-        return Plan(made, in_place)
+        measured = in_place and self._policy is not None
+        caution = _ROUNDED if measured and not _is_exact(call) else ""
+        return Plan(made, in_place, caution=caution)
+
+
+def _is_exact(call: Call) -> bool:
+    """Whether the compiler may not leave out roundings, here and in the user's jit."""
+    option = compiler_options(call.function).get(_EXCESS)
+    if option is not None:
+        return str(option).lower() in ("false", "0")
+    flags = os.environ.get("XLA_FLAGS", "").lower().split()
+    return f"--{_EXCESS}=false" in flags or f"--{_EXCESS}=0" in flags
 
 
 @contextlib.contextmanager

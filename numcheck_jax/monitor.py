@@ -25,6 +25,7 @@ from numcheck_jax.ingraph import enter, leave, reconstruct
 from numcheck_jax.inquiry import Inquiry
 from numcheck_jax.kept_memory import is_too_much
 from numcheck_jax.mail import Mail
+from numcheck_jax.notices import LET_GO, NOTHING_SAVED, TRACED
 from numcheck_jax.observed import recorded, scalars
 from numcheck_jax.references import values as values_of
 from numcheck_jax.refusal import check_leaves
@@ -43,23 +44,6 @@ if TYPE_CHECKING:
     from numcheck_jax.substitute import Ran
 
 __all__ = ["JaxMonitor", "Pending"]
-
-_TRACED = (
-    "the function ran inside another transformation (jit, grad, vmap, scan): there "
-    "NaN and Inf that leave it are seen, but no step is audited beside float32, "
-    "overflows that leave nothing but wrong numbers are missed, and steps are not "
-    "counted; instrument the outermost function to have all of it"
-)
-
-_LET_GO = (
-    "a step's flag is read before the next step runs, so that its arguments can be let "
-    "go: with lag=1 they would take more than 2 % of the peak memory; donating them, "
-    "with rollback=True, takes none"
-)
-_NOTHING_SAVED = (
-    "save= names none of the step's tensors: it knows the loss, outputs, parameters, "
-    "state, and gradients that the step returns"
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -210,15 +194,15 @@ class JaxMonitor(Monitor):
             kept = (*pending.call.leaves, *pending.result.leaves)
             if not is_too_much(kept, jax.tree.leaves((args, dict(kwargs)))):
                 return
-            self._say_once(_LET_GO)
+            self._say_once(LET_GO)
         if alone or not any(is_bad(pending.flag.read())):
             self._settle_pending()
 
     def _planned(self, call: Call) -> Plan:
         with self._guarded("the making of a program"):
             plan = self._execution.plan(call)
-            if plan.reason:
-                self._say_once(plan.reason)
+            for text in filter(None, (plan.reason, plan.caution)):
+                self._say_once(text)
             return plan
         return Plan()
 
@@ -229,7 +213,7 @@ class JaxMonitor(Monitor):
     def _traced(self, call: Call) -> Any:
         """Run the function inside somebody's transformation."""
         args, kwargs = call.args, call.kwargs
-        self._say_once(_TRACED)
+        self._say_once(TRACED)
         with self._guarded("the watch over gradients"):
             args, kwargs = enter(self._mail, call)
         with BOUNDARY.tracing(self):
@@ -300,7 +284,7 @@ class JaxMonitor(Monitor):
                 self._say_once(f"tensors were not kept: {why}")
                 return
             if not found:
-                self._say_once(_NOTHING_SAVED)
+                self._say_once(NOTHING_SAVED)
 
     def _settle_pending(self) -> None:
         pending, self._pending = self._pending, None
@@ -380,7 +364,8 @@ class JaxMonitor(Monitor):
         """Keep the scalars that the flag held, and the statistics of the step."""
         step = pending.call.step
         if (roles := self._inquiry.roles) is not None:
-            self.observe(step, **scalars(roles, held))
+            found = scalars(roles, held)
+            self.events.extend(Event(name, step, v) for name, v in found.items())
         if pending.rows is not None and pending.plan.substitute is not None:
             made = pending.plan.substitute
             self.record(recorded(pending.call, made, pending.rows, held))

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numcheck_jax.compiled import compiled_trace
+from numcheck_jax.jitted import compiler_options
 from numcheck_jax.references import is_reference
 from numcheck_jax.replay import arguments, kept_site, source_sites
 from numcheck_jax.results import Key
@@ -29,7 +30,13 @@ if TYPE_CHECKING:
     from numcheck_jax.roles import Roles
     from numcheck_jax.tracing import Program
 
-__all__ = ["Substitute", "can_stand_in", "donated_leaves", "signature", "substitute"]
+__all__ = [
+    "Substitute",
+    "can_stand_in",
+    "donated_leaves",
+    "signature",
+    "substitute",
+]
 
 
 class Ran(NamedTuple):
@@ -169,7 +176,8 @@ def substitute(
         return outs, rows, table
 
     donated = donated_leaves(call, program) if in_place else ()
-    jitted = jax.jit(run, donate_argnums=donated)
+    options = compiler_options(call.function) if in_place else {}
+    jitted = jax.jit(run, donate_argnums=donated, compiler_options=options or None)
     if traced is None:
         return Substitute(program, roles, traced, jitted)
     return Substitute(

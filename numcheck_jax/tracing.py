@@ -18,6 +18,7 @@ from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_jax import flax_nnx
 from numcheck_jax.boundary import BOUNDARY
 from numcheck_jax.eager_tracing import run_noted
+from numcheck_jax.jitted import without_options
 from numcheck_jax.references import opened
 from numcheck_jax.references import values as values_of
 from numcheck_jax.results import result_of
@@ -120,13 +121,14 @@ def _trace(
 ) -> Program:
     found: list[tuple[tuple[Key, ...], Result]] = []
     rebuild = flax_nnx.rebuilder(call.args, call.kwargs, call.paths, call.treedef)
+    function = without_options(call.function)
 
     def closed_over(*values: Any) -> list[Any]:
         merged = list(leaves)
         for i, value in zip(dynamic, values, strict=True):
             merged[i] = value
         args, kwargs, current = rebuild(opened(call.given, merged))
-        out = call.function(*args, **kwargs)
+        out = function(*args, **kwargs)
         after = values_of(call.given, current())
         result = result_of(out, merged, after)
         kept = [(k, x) for k, x in result.items() if _is_array(x) or _is_number(x)]

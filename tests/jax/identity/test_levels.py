@@ -42,6 +42,32 @@ def test_measured_program_gives_the_plain_results(
     assert [e for e in step.numcheck.events if e.name == "fault"] == []
 
 
+@pytest.mark.parametrize("level", ["anchors", "trace"])
+@pytest.mark.parametrize("name", ["optimizer", "narrow formats", "scan", "remat"])
+def test_without_excess_precision_results_are_the_plain_ones_bit_for_bit(
+    name: str, level: Any
+) -> None:
+    function, args, kwargs = PROGRAMS[name]
+    options = {"xla_allow_excess_precision": False}
+    exact = jax.jit(function, compiler_options=options)
+    step = numcheck_jax.instrument(exact, audit_first=False, level=level)
+    got, wanted = step(*args, **kwargs), exact(*args, **kwargs)
+    step.numcheck.close()
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    assert step.numcheck.trace is not None
+    assert [e for e in step.numcheck.events if e.name == "note"] == []
+
+
+def test_where_a_rounding_may_differ_the_report_says_so() -> None:
+    function, args, _ = PROGRAMS["optimizer"]
+    step = numcheck_jax.instrument(function, audit_first=False, level="trace")
+    step(*args)
+    step.numcheck.close()
+    (note,) = [e.value for e in step.numcheck.events if e.name == "note"]
+    assert "differ by a rounding" in str(note)
+
+
 def test_level_trace_holds_every_operator_of_every_step() -> None:
     function, args, _ = PROGRAMS["jit of value_and_grad"]
     step = numcheck_jax.instrument(function, audit_first=False, level="trace")

@@ -297,6 +297,15 @@ def test_object_a_step_writes_to_keeps_no_tracer() -> None:
     assert np.isfinite(trainer.loss)
 
 
+def test_function_with_options_for_the_compiler_is_replayed() -> None:
+    options = {"xla_allow_excess_precision": False}
+    step = instrument(jax.jit(loss, compiler_options=options), on_error="record")
+    step(GOOD, BAD)
+    step.numcheck.close()
+    (finding,) = step.numcheck.findings
+    assert (finding.site.op, finding.reproduced) == ("log", True)
+
+
 def test_mutable_array_among_the_arguments_is_left_alone() -> None:
     def count(ref: Any, x: Any) -> Any:
         ref[...] += x.sum()
