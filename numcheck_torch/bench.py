@@ -85,7 +85,9 @@ class Bench(Monitor):
         self._initial: dict[str, torch.Tensor] | None = None
         self._overflow: OverflowFlag | None = None
         self._parameters = Parameters(self._core)
-        self.parts = CompiledParts(are_recorded=options.level == "trace")
+        self.parts = CompiledParts(
+            are_recorded=options.level == "trace", path=self._core.path
+        )
         self._live = Live(options.level, self.model, self._described(), self.parts)
         self._earlier: tuple[int, Program] | None = None
         self._loss_functions: list[Callable[..., Any]] = []

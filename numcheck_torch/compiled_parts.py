@@ -15,7 +15,7 @@ from numcheck_torch.scope import is_compiled
 from numcheck_torch.unwrap import core_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import torch
 
@@ -29,15 +29,20 @@ class CompiledParts:
 
     Args:
         are_recorded: observe them from now on, for a recording of every step.
+        path: gives the path of a module in what is watched.
 
     Attributes:
         observer: hears of the graphs' runs; None while nobody observes.
     """
 
-    def __init__(self, *, are_recorded: bool) -> None:
+    def __init__(
+        self, *, are_recorded: bool, path: Callable[[torch.nn.Module], str]
+    ) -> None:
+        self._path = path
         self.observer: Observer | None = None
         self._are_recorded = are_recorded
         self._called: dict[int, weakref.ref[torch.nn.Module]] = {}
+        self._observed: set[int] = set()
         self._open = contextlib.ExitStack()
         self._told = 0
 
@@ -47,10 +52,17 @@ class CompiledParts:
         known = self._called.get(id(core))
         if known is None or known() in (None, core):
             self._called[id(core)] = weakref.ref(module)
-        if self._are_recorded and self.observer is None and is_compiled(module):
+        if (
+            self._are_recorded
+            and id(core) not in self._observed
+            and is_compiled(module)
+        ):
             from numcheck_torch.compile import observed
 
-            self.observer = self._open.enter_context(observed(module))
+            self._observed.add(id(core))
+            self.observer = self._open.enter_context(
+                observed(module, self.observer, self._path(core))
+            )
 
     @property
     def is_any(self) -> bool:
@@ -70,10 +82,13 @@ class CompiledParts:
         if self.observer is not None:
             yield self.observer
             return
-        from numcheck_torch.compile import observed
+        from numcheck_torch.compile import Observer, observed
 
-        module = next(m for m in self._modules() if is_compiled(m))
-        with observed(module) as observer:
+        observer = Observer()
+        with contextlib.ExitStack() as stack:
+            for module in filter(is_compiled, self._modules()):
+                path = self._path(core_of(module))
+                stack.enter_context(observed(module, observer, path))
             yield observer
 
     def news(self) -> list[str]:

@@ -87,6 +87,11 @@ class Subject:
             raise ReferenceError("the watched module no longer exists")
         return lasting.module
 
+    def path(self, module: torch.nn.Module) -> str:
+        """Return the path of one of several modules; empty for one alone."""
+        named = self.module.named_modules()
+        return next((name for name, part in named if part is module), "")
+
     def lasting(self, module: torch.nn.Module | None = None) -> Lasting:
         """Return what keeps the module, or another one it is part of, callable."""
         own = self._module()

@@ -32,12 +32,16 @@ __all__ = ["observed"]
 
 
 @contextlib.contextmanager
-def observed(module: nn.Module) -> Iterator[Observer]:
+def observed(
+    module: nn.Module, observer: Observer | None = None, scope: str = ""
+) -> Iterator[Observer]:
     """Observe the compiled parts of a module inside the block.
 
     Args:
         module: a module that `torch.compile` returned, one on which ``compile()`` was
             called, or one with such parts.
+        observer: of other modules of the same program; a new one by default.
+        scope: path of the module in what is watched.
 
     Example:
         >>> net = torch.compile(torch.nn.ReLU(), backend="aot_eager")
@@ -46,15 +50,14 @@ def observed(module: nn.Module) -> Iterator[Observer]:
         >>> observer.graphs
         1
     """
-    observer = Observer()
+    observer = Observer() if observer is None else observer
     with contextlib.ExitStack() as stack:
-        for path, part in module.named_modules():
+        for name, part in module.named_modules():
+            path = ".".join(filter(None, (scope, plain_path(name))))
             if isinstance(part, OptimizedModule):
-                stack.enter_context(_observed_wrapper(part, observer, plain_path(path)))
+                stack.enter_context(_observed_wrapper(part, observer, path))
             elif part._compiled_call_impl is not None:
-                stack.enter_context(
-                    _observed_in_place(part, observer, plain_path(path))
-                )
+                stack.enter_context(_observed_in_place(part, observer, path))
         yield observer
 
 

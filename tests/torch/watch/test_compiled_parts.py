@@ -118,6 +118,32 @@ def test_a_fault_of_compiled_code_alone_is_found_there(how: str) -> None:
     assert any("the compiled program fails" in str(note) for note in notes)
 
 
+@pytest.mark.parametrize("how", ["wrapped", "in place"])
+def test_each_of_several_compiled_modules_is_recorded_under_its_own_name(
+    how: str,
+) -> None:
+    first, second = Net(), nn.Sequential(nn.Linear(4, 2), nn.Sigmoid())
+    parameters = [*first.parameters(), *second.parameters()]
+    optimizer = torch.optim.SGD(parameters, lr=0.1)
+    front, back = ways(first, how, "aot_eager"), ways(second, how, "aot_eager")
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = front(x).square().mean() + back(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    watching = numcheck_torch.instrument(step, level="trace", audit_first=False)
+    for _ in range(2):
+        watching(inputs())
+    monitor = watching.numcheck
+    monitor.close()
+    found = {s.op: s.scope for s in monitor.trace.sites if s.phase == "forward"}
+    assert found["aten.tanh.default"] == "front"
+    assert found["aten.sigmoid.default"].startswith("back")
+
+
 def test_a_recording_that_dies_inside_a_compiled_program_is_no_part_of_it() -> None:
     left = [Memory()]
     left[0].expect(torch.ones(3), "input:x", "input")
