@@ -3,29 +3,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import types
-from typing import TYPE_CHECKING, Any
 
-from numcheck.errors import MissingExtraError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from numcheck.doctor import Check
-    from numcheck.monitor import Monitor
+from numcheck.lazy_adapter import LazyAdapter
 
 __all__ = ["ADAPTER", "JaxAdapter"]
 
 _OURS = frozenset({"equinox", "flax", "haiku", "jax", "jaxlib"})
 
 
-class JaxAdapter:
+class JaxAdapter(LazyAdapter):
     """Tells JAX's objects by the modules their classes come from."""
 
     name = "jax"
-    call = "numcheck_jax.instrument"
+    package = "numcheck_jax"
+    needs = _OURS | {"optax"}
+    extra = "jax,flax"
 
     def claims(self, target: object) -> bool:
         """Whether `target` is a jitted or transformed function, or a module.
@@ -51,57 +45,6 @@ class JaxAdapter:
         False
         """
         return any(_top(c.__module__) in _OURS for c in type(leaf).__mro__)
-
-    def instrument(self, target: Any, **options: Any) -> Any:
-        """Return `target`, watched; see `numcheck_jax.instrument`.
-
-        Raises:
-            MissingExtraError: JAX is not installed.
-        """
-        with _or_missing_extra():
-            from numcheck_jax.instrumentation import instrument
-        return instrument(target, **options)
-
-    def simulate(self, target: Any, profile: Any, **options: Any) -> Any:
-        """Return `target` on another device; see `numcheck_jax.simulate`.
-
-        Raises:
-            MissingExtraError: JAX is not installed.
-        """
-        with _or_missing_extra():
-            from numcheck_jax.simulation import simulate
-        return simulate(target, profile, **options)
-
-    def demonstrate(self) -> Monitor:
-        """Train a small model that breaks, watched, and return its monitor.
-
-        Raises:
-            MissingExtraError: JAX, Flax or Optax is not installed.
-        """
-        with _or_missing_extra():
-            from numcheck_jax.demo import demonstrate
-        return demonstrate()
-
-    def examine(self) -> Iterable[Check]:
-        """Say what JAX can do on this machine."""
-        from numcheck.doctor import broken_import
-
-        try:
-            from numcheck_jax.examine import examine
-        except (ImportError, RuntimeError, OSError) as error:
-            return (broken_import("jax", error),)
-        return examine()
-
-
-@contextlib.contextmanager
-def _or_missing_extra() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as missing:
-        if missing.name is None or _top(missing.name) not in {*_OURS, "optax"}:
-            raise
-        msg = f"{missing.name} is not installed: pip install 'numcheck[jax,flax]'"
-        raise MissingExtraError(msg) from missing
 
 
 def _top(module: str) -> str:

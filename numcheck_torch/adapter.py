@@ -3,26 +3,26 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from numcheck.errors import MissingExtraError
+from numcheck.lazy_adapter import LazyAdapter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from numcheck.doctor import Check
     from numcheck.monitor import Monitor, Options
 
 __all__ = ["ADAPTER", "TorchAdapter"]
 
 
-class TorchAdapter:
+class TorchAdapter(LazyAdapter):
     """Tells PyTorch's objects apart by the modules their classes come from."""
 
     name = "torch"
-    call = "numcheck_torch.instrument"
+    package = "numcheck_torch"
+    needs = frozenset({"torch"})
+    extra = "torch"
 
     def claims(self, target: object) -> bool:
         """Whether `target` is a module of PyTorch's, compiled or not."""
@@ -36,66 +36,16 @@ class TorchAdapter:
             or _descends(leaf, "torch.optim.", "Optimizer")
         )
 
-    def instrument(self, target: Any, **options: Any) -> Any:
-        """Return `target`, watched; see `numcheck_torch.instrument`.
-
-        Raises:
-            MissingExtraError: PyTorch is not installed.
-        """
-        with _or_missing_extra():
-            from numcheck_torch.instrumentation import instrument
-        return instrument(target, **options)
-
-    def simulate(self, target: Any, profile: Any, **options: Any) -> Any:
-        """Return `target` on another device; see `numcheck_torch.simulate`.
-
-        Raises:
-            MissingExtraError: PyTorch is not installed.
-        """
-        with _or_missing_extra():
-            from numcheck_torch.simulation import simulate
-        return simulate(target, profile, **options)
-
-    def demonstrate(self) -> Monitor:
-        """Train a small model that breaks, watched, and return its monitor.
-
-        Raises:
-            MissingExtraError: PyTorch is not installed.
-        """
-        with _or_missing_extra():
-            from numcheck_torch.demo import demonstrate
-        return demonstrate()
-
     def watching(self, options: Options) -> AbstractContextManager[Sequence[Monitor]]:
         """Watch whatever is trained inside the block, for ``numcheck run``.
 
         Raises:
             MissingExtraError: PyTorch is not installed.
         """
-        with _or_missing_extra():
-            from numcheck_torch.running import watching
-        return watching(options)
-
-    def examine(self) -> Iterable[Check]:
-        """Say what PyTorch can do on this machine."""
-        from numcheck.doctor import broken_import
-
-        try:
-            from numcheck_torch.examine import examine
-        except (ImportError, RuntimeError, OSError) as error:
-            return (broken_import("torch", error),)
-        return examine()
-
-
-@contextlib.contextmanager
-def _or_missing_extra() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as missing:
-        if missing.name != "torch":
-            raise
-        msg = "torch is not installed: pip install 'numcheck[torch]'"
-        raise MissingExtraError(msg) from missing
+        watched: AbstractContextManager[Sequence[Monitor]] = self.load(
+            "running", "watching"
+        )(options)
+        return watched
 
 
 def _descends(value: object, package: str, name: str) -> bool:
