@@ -12,8 +12,10 @@ from numcheck.formats._exact import round_exactly
 from numcheck.formats._fast import (
     CarryRounder,
     CastRounder,
+    FixedRounder,
     SpacingRounder,
     can_carry,
+    can_fix,
     can_space,
 )
 from numcheck.formats._integers import round_to_fixed
@@ -94,6 +96,8 @@ def rounder(
             return CastRounder(room, None if modes.overflow == "ieee" else again)
         if can_carry(fmt, dtype):
             return CarryRounder(dtype, fmt, room, again)
+        if can_fix(fmt, dtype) and modes.overflow != "wrap":
+            return FixedRounder(fmt)
     if dtype == np.float32 and size >= MIN_TABLED and can_table(fmt, modes):
         return TableRounder(fmt, modes, room, round_once)
     return exact

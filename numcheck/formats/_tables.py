@@ -46,6 +46,8 @@ def can_table(fmt: Format, modes: Modes) -> bool:
     return (
         fmt.precision <= _KEPT_PRECISION
         and modes.rounding != "stochastic"
+        # What wraps around depends on every bit above the range.
+        and modes.overflow != "wrap"
         and fmt.emin >= lowest
     )
 

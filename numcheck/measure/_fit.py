@@ -5,27 +5,28 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from numcheck.formats._arrays import as_array, chunks, format_of, widened
+from numcheck.formats._arrays import PIECE, as_array, chunks, format_of, widened
 from numcheck.formats._registry import get
 from numcheck.measure._code_histogram import CodeHistogram
 from numcheck.measure._share_bounds import share_bounds
-from numcheck.measure._shares import Tally
 from numcheck.measure._summarize import summarize
+from numcheck.measure._tally import ElementTally, Room, WeightedTally, can_tally
 from numcheck.measure.summary import Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from numcheck.formats._format import Format
     from numcheck.measure._shares import Shares
 
-    Values = Iterator[tuple[NDArray[np.float64], NDArray[np.int64] | None]]
+    Wanted = Sequence[tuple[Format, int]]
+    Count = Callable[[Wanted], list[Shares]]
     Progress = Callable[[int], None]
 
 __all__ = ["DEFAULT_FORMATS", "Fit", "FormatFit", "Verdict", "fit"]
@@ -118,24 +119,17 @@ def fit(
         'bfloat16'
     """
     targets = [get(fmt) for fmt in formats]
-    summary, basis, values = _source(x, progress)
-    if values is None:
-        plain = [share_bounds(summary, t) for t in targets]
-    else:
-        plain = _tallied(values(), [(t, 0) for t in targets])
+    summary, basis, count = _source(x, progress)
+    plain = count([(t, 0) for t in targets])
     scales = [
         _best_scale(summary, t, shares)
         for t, shares in zip(targets, plain, strict=True)
     ]
     scaled = list(plain)
     moved = [i for i, scale in enumerate(scales) if scale]
-    if values is None:
-        for i in moved:
-            scaled[i] = share_bounds(summary, targets[i], scales[i])
-    elif moved:
-        again = _tallied(values(), [(targets[i], scales[i]) for i in moved])
-        for i, shares in zip(moved, again, strict=True):
-            scaled[i] = shares
+    again = count([(targets[i], scales[i]) for i in moved]) if moved else []
+    for i, shares in zip(moved, again, strict=True):
+        scaled[i] = shares
     rows = tuple(
         FormatFit(t, p, s, q, _verdict(p, q, max_flushed, min_sqnr_db))
         for t, p, s, q in zip(targets, plain, scales, scaled, strict=True)
@@ -143,35 +137,57 @@ def fit(
     return Fit(summary, basis, rows, *_recommended(rows))
 
 
-def _source(
-    x: object, progress: Progress | None
-) -> tuple[Summary, Basis, Callable[[], Values] | None]:
+def _source(x: object, progress: Progress | None) -> tuple[Summary, Basis, Count]:
+    """Return what is known of `x`, how well, and what finds shares in it."""
     if isinstance(x, Summary):
-        return x, "extremes" if x.exponents is None else "binades", None
+        basis: Basis = "extremes" if x.exponents is None else "binades"
+        return x, basis, lambda wanted: [share_bounds(x, f, s) for f, s in wanted]
     if isinstance(x, CodeHistogram):
-        return x.summary(), "codes", x.weighted_values
+        return x.summary(), "codes", lambda wanted: _count_codes(x, wanted)
     array = as_array(x, "x")
     own = format_of(array)
     if own is not None and own.bits <= 16:
-        counted = CodeHistogram.of(array, progress=progress)
-        return counted.summary(), "codes", counted.weighted_values
+        codes = CodeHistogram.of(array, progress=progress)
+        return codes.summary(), "codes", lambda wanted: _count_codes(codes, wanted)
     summary = summarize(array, histogram=True, progress=progress)
 
-    def elements() -> Values:
-        for piece in chunks(array):
-            values = widened(piece)
-            yield values[np.isfinite(values)], None
-            if progress is not None:
-                progress(piece.size)
+    def count(wanted: Wanted) -> list[Shares]:
+        return _count_elements(array, summary, wanted, progress)
 
-    return summary, "elements", elements
+    return summary, "elements", count
 
 
-def _tallied(values: Values, wanted: Sequence[tuple[Format, int]]) -> list[Shares]:
-    tallies = [Tally(fmt, scale) for fmt, scale in wanted]
-    for piece, weights in values:
+def _count_codes(codes: CodeHistogram, wanted: Wanted) -> list[Shares]:
+    tallies = [WeightedTally(fmt, scale) for fmt, scale in wanted]
+    for values, weights in codes.weighted_values():
         for tally in tallies:
-            tally.add(piece, weights)
+            tally.add(values, weights)
+    return [tally.shares() for tally in tallies]
+
+
+def _count_elements(
+    array: NDArray[Any], summary: Summary, wanted: Wanted, progress: Progress | None
+) -> list[Shares]:
+    """Return shares counted in float32 where that is exact, else in float64."""
+    size = min(array.size, PIECE)
+    wide = Room(np.dtype(np.float64), size)
+    narrow = Room(array.dtype, size) if array.dtype == np.float32 else wide
+    rooms = [
+        narrow if can_tally(summary, narrow.dtype, *one) else wide for one in wanted
+    ]
+    tallies = [
+        ElementTally(*one, room, array.size)
+        for one, room in zip(wanted, rooms, strict=True)
+    ]
+    for piece in chunks(array, PIECE):
+        own = widened(piece, narrow.dtype)
+        if summary.finite != summary.n:
+            own = own[np.isfinite(own)]
+        widest = widened(own) if wide in rooms else own
+        for tally, room in zip(tallies, rooms, strict=True):
+            tally.add(own if room is narrow else widest)
+        if progress is not None:
+            progress(piece.size)
     return [tally.shares() for tally in tallies]
 
 

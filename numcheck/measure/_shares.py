@@ -1,24 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a format does to values that come piece by piece, counted exactly."""
+"""What a format does to an array, as shares of its elements."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from numcheck.formats._arrays import CHUNK
-from numcheck.formats._modes import Modes
-from numcheck.formats._rounders import rounder
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from numcheck.formats._format import Format
-
-__all__ = ["Interval", "Shares", "Tally"]
+__all__ = ["Counts", "Interval", "Shares"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,91 +55,52 @@ class Shares:
         )
 
 
-class Tally:
-    """Counts what a format does to finite values.
+@dataclasses.dataclass(slots=True)
+class Counts:
+    """What was counted of finite elements.
 
-    Args:
-        fmt: the scalar format.
-        scale_log2: the values are multiplied by 2**scale_log2 first.
-
-    Example:
-        >>> from numcheck.formats import get
-        >>> tally = Tally(get("fp16"))
-        >>> tally.add(np.array([1.0, 70000.0, 1e-9, 0.0]))
-        >>> tally.shares().overflow.low == tally.shares().flushed.low == 1 / 3
-        True
+    Attributes:
+        nonzero: elements that are not zero.
+        overflow: as in `Shares`, as are the next three.
+        clipped: see there.
+        flushed: see there.
+        subnormal: see there.
+        signal: sum of squares of the elements.
+        noise: sum of squares of what rounding took from them.
     """
 
-    def __init__(self, fmt: Format, scale_log2: int = 0) -> None:
-        self._format = fmt
-        self._scale_log2 = scale_log2
-        modes = Modes(fmt.native_rounding, "saturate")
-        self._convert = rounder(np.dtype(np.float64), fmt, modes, CHUNK)
-        self._nonzero = self._overflow = self._clipped = 0
-        self._flushed = self._subnormal = 0
-        self._signal = self._noise = 0.0
-
-    def add(
-        self, values: NDArray[np.float64], weights: NDArray[np.int64] | None = None
-    ) -> None:
-        """Count up to `CHUNK` finite values, each `weights` times."""
-        fmt = self._format
-        with np.errstate(over="ignore"):
-            x = np.ldexp(values, self._scale_log2)
-        q = np.empty_like(x)
-        self._convert(x, q)
-        size, result = np.abs(x), np.abs(q)
-        nonzero = size > 0
-        self._nonzero += _weigh(nonzero, weights)
-        over = _overflows(x, size, fmt)
-        self._overflow += _weigh(over, weights)
-        self._clipped += _weigh((x > fmt.max) | (x < fmt.min), weights)
-        self._flushed += _weigh(nonzero & (result == 0) & ~over, weights)
-        if fmt.has_subnormals:
-            small = (result > 0) & (result < fmt.smallest_normal)
-            self._subnormal += _weigh(small, weights)
-        with np.errstate(over="ignore"):
-            self._signal += _total(np.square(x), weights)
-            self._noise += _total(np.square(x - q), weights)
+    nonzero: int = 0
+    overflow: int = 0
+    clipped: int = 0
+    flushed: int = 0
+    subnormal: int = 0
+    signal: float = 0.0
+    noise: float = 0.0
 
     def shares(self) -> Shares:
-        """Return what was counted so far."""
-        total = max(self._nonzero, 1)
+        """Return the counts as shares of the elements that are not zero.
+
+        Example:
+            >>> Counts(nonzero=4, overflow=1).shares().overflow.low
+            0.25
+        """
+        total = max(self.nonzero, 1)
 
         def share(count: int) -> Interval:
             return Interval(count / total, count / total)
 
         return Shares(
-            overflow=share(self._overflow),
-            clipped=share(self._clipped),
-            flushed=share(self._flushed),
-            subnormal=share(self._subnormal),
+            overflow=share(self.overflow),
+            clipped=share(self.clipped),
+            flushed=share(self.flushed),
+            subnormal=share(self.subnormal),
             sqnr_db=self._sqnr_db(),
         )
 
     def _sqnr_db(self) -> Interval:
-        if self._noise == 0:
+        if self.noise == 0:
             return Interval(math.inf, math.inf)
-        if not 0 < self._signal < math.inf or self._noise == math.inf:
+        if not 0 < self.signal < math.inf or self.noise == math.inf:
             return Interval(-math.inf, math.inf)
-        ratio = 10 * math.log10(self._signal / self._noise)
+        ratio = 10 * math.log10(self.signal / self.noise)
         return Interval(ratio, ratio)
-
-
-def _overflows(x: Any, size: Any, fmt: Format) -> Any:  # noqa: ANN401 - float arrays
-    if fmt.kind == "integer":
-        half = fmt.eps / 2
-        return (x >= fmt.max + half) | (x < fmt.min - half)
-    if fmt.overflow_threshold_inclusive:
-        return size >= fmt.overflow_threshold
-    return size > fmt.overflow_threshold
-
-
-def _weigh(chosen: NDArray[np.bool_], weights: NDArray[np.int64] | None) -> int:
-    if weights is None:
-        return int(np.count_nonzero(chosen))
-    return int(weights[chosen].sum())
-
-
-def _total(power: NDArray[np.float64], weights: NDArray[np.int64] | None) -> float:
-    return float(power.sum() if weights is None else (power * weights).sum())

@@ -139,6 +139,13 @@ class Summary:
         return self.total / self.finite
 
     @property
+    def rms(self) -> float | None:
+        """Root mean square of the finite elements; None without any or not measured."""
+        if not self.finite or self.total_sq is None or not self.total_sq >= 0:
+            return None
+        return math.sqrt(self.total_sq / self.finite)
+
+    @property
     def std(self) -> float | None:
         """Population standard deviation of the finite elements, or None."""
         mean = self.mean
