@@ -52,9 +52,8 @@ class ScriptWatcher(Protocol):
         ...
 
 
-@click.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)
+# What follows the script is its own; before it, a mistyped option is a mistake.
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option("-m", "module", is_flag=True, help="SCRIPT is a module's name.")
 @click.option(
     "--run",

@@ -121,3 +121,32 @@ def test_a_module_is_run_with_its_options_untouched(tmp_path: Path) -> None:
     (tmp_path / "neighbour.py").write_text("print('found')", encoding="utf-8")
     done = run(tmp_path, "-m", "train", "--run", "mine", "-o", "x")
     assert done.stdout == "['--run', 'mine', '-o', 'x']\nfound\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("--levle", "--level"), ("--on-eror", "--on-error")]
+)
+def test_a_mistyped_option_is_not_taken_for_the_script(
+    tmp_path: Path, given: str, meant: str
+) -> None:
+    script(tmp_path)
+    done = run(tmp_path, given, "watch", "train.py", "0")
+    assert done.returncode == 2
+    assert given in done.stderr
+    assert meant in done.stderr.split("Did you mean", 1)[1]
+    assert done.stdout == ""
+
+
+def test_the_script_s_own_traceback_comes_before_the_report(tmp_path: Path) -> None:
+    text = SCRIPT.replace("loss.backward()", "check(loss)").replace(
+        "def main(shift):",
+        "def check(loss):\n        if loss.isinf() or loss.isnan():\n            "
+        'raise ArithmeticError("the script\'s own")\n        loss.backward()\n\n'
+        "    def main(shift):",
+    )
+    script(tmp_path, text)
+    done = run(tmp_path, "train.py", "1e9")
+    assert done.returncode == 1  # with findings
+    assert "numcheck" not in done.stderr.split("ArithmeticError")[0]
+    assert done.stderr.startswith("Traceback (most recent call last):")
+    assert done.stderr.index("the script's own") < done.stderr.index("error[N301]")
