@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numcheck.measure.summary import Summary
     from numcheck.record.trace import StepView, Trace
 
-__all__ = ["JUMP", "Comparison", "Departure", "Verdict", "compare_traces", "rms"]
+__all__ = ["JUMP", "Comparison", "Departure", "Verdict", "compare_traces"]
 
 JUMP = 16.0
 """Times anything before it, and roundings, from which on a departure is a difference.
@@ -175,23 +175,16 @@ def roundings(pair: Pair) -> float:
 
 
 def _differences(a: Summary, b: Summary) -> list[float]:
-    scale = max(rms(a) or 0.0, rms(b) or 0.0)
+    scale = max(a.rms or 0.0, b.rms or 0.0)
     found = []
     for x, y, size in (
-        (rms(a), rms(b), scale),
+        (a.rms, b.rms, scale),
         (a.mean, b.mean, scale),
         (a.amax, b.amax, max(a.amax or 0.0, b.amax or 0.0)),
     ):
         if x is not None and y is not None and size > 0:
             found.append(abs(x - y) / size)
     return found
-
-
-def rms(s: Summary) -> float | None:
-    """Return the root mean square of the finite elements; None when not measured."""
-    if s.total_sq is None or not s.finite or not s.total_sq >= 0:
-        return None
-    return math.sqrt(s.total_sq / s.finite)
 
 
 def _unit(dtype: str) -> float:

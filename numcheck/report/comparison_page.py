@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from numcheck.comparison.departure import JUMP, rms
+from numcheck.comparison.departure import JUMP
 from numcheck.report.comparison_words import notes, place, title, verdict, worth_showing
 from numcheck.report.figures import (
     amax_text,
@@ -148,7 +148,7 @@ def _quantities(point: Point, summary: Summary) -> dict[str, str]:
     return {
         "dtype": printable(dtype or "–"),
         "elements": f"{summary.n:,}",
-        "rms": _six(rms(summary)),
+        "rms": _six(summary.rms),
         "mean": _six(summary.mean),
         "amax": _six(summary.amax),
         "headroom": bits_text(headroom_bits(summary, dtype)),

@@ -183,3 +183,17 @@ def test_codes_of_different_formats_are_not_merged() -> None:
         halves.merge(CodeHistogram.of(np.ones(2, ml_dtypes.bfloat16)))
     with pytest.raises(ArgumentTypeError, match="16 bits"):
         CodeHistogram.of(np.ones(2, np.float32))
+
+
+@given(st.lists(st.floats(-1e6, 1e6), max_size=30))
+def test_mean_deviation_and_root_mean_square_are_numpy_s(values: list[float]) -> None:
+    x = np.array([*values, np.nan, np.inf])
+    s = summarize(x)
+    if not values:
+        assert s.mean is s.std is s.rms is None
+        return
+    finite = np.array(values)
+    scale = float(np.abs(finite).max())
+    assert s.mean == pytest.approx(finite.mean(), rel=1e-9, abs=1e-9 * scale)
+    assert s.std == pytest.approx(finite.std(), rel=1e-6, abs=1e-6 * scale)
+    assert s.rms == pytest.approx(math.sqrt((finite**2).mean()), rel=1e-9)
