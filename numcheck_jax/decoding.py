@@ -84,7 +84,7 @@ def _decoded_ranges(
     if is_float(dtype):
         bits = 8 * np.dtype(measured_dtype(dtype)).itemsize
         shift, top = peak_shift(dtype, words.dtype), 1 << (bits - 1)
-    plain = np.stack([(peaks - shift).astype(words.dtype), words[:, 1]])
+    plain = np.stack([np.maximum(peaks - shift, 0).astype(words.dtype), words[:, 1]])
     columns = dict(zip(("amax", "amin"), plain, strict=True))
     if is_float(dtype):
         numbers = _float_numbers(columns, np.dtype(measured_dtype(dtype)))

@@ -13,6 +13,8 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
+from tests.jax.interpreter.further_constructs import FURTHER
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -190,4 +192,5 @@ CONSTRUCTS: dict[str, tuple[Callable[[Inner], Inner], tuple[int, ...], bool]] = 
     "reference": (reference, (), False),
     "reference in a scan": (reference_in_scan, (BAD,), False),
     "Linen": (linen, (), True),
+    **FURTHER,
 }

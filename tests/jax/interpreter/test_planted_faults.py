@@ -53,9 +53,9 @@ def test_backward_fault_is_named(name: str) -> None:
     first, *_ = births(builder)
     assert (first.op, first.phase, first.iteration) == ("div", "backward", iteration)
     assert first.source is not None
-    if name == "custom_vjp":
+    if name.endswith("custom_vjp"):
         # JAX files what a backward rule computes under the call it belongs to.
-        assert first.source.function.startswith("custom_vjp")
+        assert first.source.file.endswith("constructs.py")
     else:
         assert first.source.line == line_of(root)
 
