@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from numcheck.calculator._picture import picture
 from numcheck.calculator._plain import number, share, speaks_unicode, table, width
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from numcheck.measure import Fit, FormatFit
 
-__all__ = ["Fitted", "fit_data", "fit_list_page", "fit_page"]
+__all__ = ["Fitted", "Remark", "fit_data", "fit_list_page", "fit_page"]
+
+Remark = Literal["empty", "no_finite", "all_zero", "some_finite", "integers", "bools"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,6 +28,27 @@ class Fitted:
     dtype: str
     shape: tuple[int, ...]
     fit: Fit
+
+    @property
+    def remark(self) -> Remark | None:
+        """What a reader must know before taking the advice; None for plain floats."""
+        summary = self.fit.summary
+        if summary.n == 0:
+            return "empty"
+        if summary.amax is None:
+            return "no_finite"
+        if summary.amax == 0:
+            return "all_zero"
+        if self.dtype == "bool":
+            return "bools"
+        if self.dtype.startswith(("int", "uint")):
+            return "integers"
+        return "some_finite" if summary.finite != summary.n else None
+
+    @property
+    def decides_nothing(self) -> bool:
+        """Whether the array holds no number to choose a format by."""
+        return not self.fit.summary.amax
 
 
 def fit_page(item: Fitted, lang: str | None = None) -> str:
@@ -46,8 +69,10 @@ def fit_page(item: Fitted, lang: str | None = None) -> str:
         amax=number(summary.amax),
         amin=number(summary.amin),
     )
-    if not summary.amax:
-        return "\n".join([head, holds, "", say("nothing")])
+    remark = [item.remark] if item.remark else []
+    remarks = [say(f"remark_{key}", dtype=item.dtype) for key in remark]
+    if item.decides_nothing:
+        return "\n".join([head, holds, "", *remarks])
     unicode = speaks_unicode()
     solid, dashed = ("━", "╌") if unicode else ("=", ".")
     drawn = picture(
@@ -64,7 +89,7 @@ def fit_page(item: Fitted, lang: str | None = None) -> str:
         notes.append(say("scaled"))
     return "\n".join(
         [
-            head, holds, "", say("picture"), "", drawn, "", legend, "",
+            head, holds, *remarks, "", say("picture"), "", drawn, "", legend, "",
             table([say(key) for key in keys], rows, left=2), "", *notes, "",
             _advice(item.fit, lang),
         ]
@@ -85,7 +110,7 @@ def fit_list_page(items: Sequence[Fitted], file: str, lang: str | None = None) -
             str(item.fit.summary.n),
             number(item.fit.summary.amax),
             number(item.fit.summary.amin),
-            _best(item.fit, lang),
+            _best(item, lang),
         ]
         for item in items
     ]
@@ -102,6 +127,7 @@ def fit_data(item: Fitted) -> dict[str, object]:
         "name": item.name,
         "dtype": item.dtype,
         "shape": item.shape,
+        "remark": item.remark,
         "basis": found.basis,
         "summary": found.summary,
         "formats": [
@@ -134,7 +160,12 @@ def _row(row: FormatFit, lang: str | None) -> list[str]:
     ]
 
 
-def _best(found: Fit, lang: str | None) -> str:
+def _best(item: Fitted, lang: str | None) -> str:
+    found = item.fit
+    if item.decides_nothing:
+        return "–"
+    if item.remark in ("integers", "bools"):
+        return text("calculator.fit.best_as_it_is", lang, dtype=item.dtype)
     if found.recommended is not None:
         return found.recommended.name
     scaled = found.recommended_scaled

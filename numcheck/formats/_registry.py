@@ -24,10 +24,13 @@ _FLOAT_NAME: Final = re.compile(r"e(\d+)m(\d+)")
 # q8.8: signed fixed point, the sign counted among the integer bits; uq8.8: unsigned.
 _FIXED_NAME: Final = re.compile(r"(u?)q(\d+)[._](\d+)")
 _INTEGER_NAME: Final = re.compile(r"(u?)int(\d+)")
+# fp8 and its like name a width alone.
+_FAMILY_NAME: Final = re.compile(r"(?:fp|float|f)_?(\d+)")
 _REMARK: Final = re.compile(r"_*\(.*\)$")
 _MAX_EXPONENT_BITS: Final = 11
 _MAX_MANTISSA_BITS: Final = 52
 _MAX_INTEGER_BITS: Final = 64
+_MAX_NAMED: Final = 4
 
 
 def names() -> tuple[str, ...]:
@@ -181,10 +184,37 @@ def _unknown_text(text: str, name: str) -> str:
             f"{block.name} is a block format, and one format for single numbers is "
             f"needed here; its elements are {block.element.name}"
         )
-    known = [*_BY_NAME, *SCALAR_FORMATS, *BLOCK_FORMATS, *BLOCK_ALIASES]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    near = _family(name)
+    if not near:
+        known = [*_BY_NAME, *SCALAR_FORMATS, *BLOCK_FORMATS, *BLOCK_ALIASES]
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    quoted = [repr(one) for one in near]
+    meant = " or ".join(filter(None, (", ".join(quoted[:-1]), *quoted[-1:])))
+    hint = f"; did you mean {meant}?" if meant else ""
     return (
         f"unknown number format {text!r}{hint} "
         "(`numcheck formats` lists all; e5m10 and q8.8 style names also work)"
     )
+
+
+def _family(name: str) -> list[str]:
+    """Return the formats of a width, or those that begin like the name.
+
+    Example:
+        >>> _family("fp8")[:2], _family("msfp")[:2]
+        (['float8_e4m3fn', 'float8_e5m2'], ['msfp11', 'msfp12'])
+    """
+    if match := _FAMILY_NAME.fullmatch(name):
+        prefix = f"float{match[1]}_"
+        found = [known for known in SCALAR_FORMATS if known.startswith(prefix)]
+        return sorted(found, key=_by_use)[:_MAX_NAMED]
+    if len(name) < len("mx"):
+        return []
+    every = [*SCALAR_FORMATS, *BLOCK_FORMATS]
+    return [known for known in every if known.startswith(name)][:_MAX_NAMED]
+
+
+def _by_use(name: str) -> tuple[bool, int]:
+    """Order the formats of the Open Compute Project first, the more precise before."""
+    standard = any(alias.startswith("ocp_") for alias in ALIASES[name])
+    return not standard, -SCALAR_FORMATS[name].precision

@@ -261,6 +261,54 @@ def test_an_unknown_array_is_answered_with_those_that_exist(
     assert "it holds gradients" in capsys.readouterr().err
 
 
+ODD: dict[str, tuple[Any, str, str]] = {
+    "empty": (np.zeros((0, 3)), "no elements", "没有元素"),
+    "no_finite": ([np.nan, np.inf], "no element is finite", "没有有限的元素"),
+    "all_zero": (np.zeros(4), "all elements are zero", "所有元素均为零"),
+    "some_finite": ([np.nan, 1.0], "not finite are left out", "不计非有限的元素"),
+    "integers": (np.arange(9), "token ids stay int64", "应保持 int64"),
+    "bools": (np.array([True, False]), "which stay bool", "应保持 bool"),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_what_is_odd_about_an_array_is_said_before_any_advice(
+    kind: str, tmp_path: Path
+) -> None:
+    array, english, chinese = ODD[kind]
+    path = tmp_path / "odd.npy"
+    np.save(path, np.asarray(array))
+    run = CliRunner()
+    for lang, said in (("en", english), ("zh", chinese)):
+        page = run.invoke(cli, ["fit", str(path), "--lang", lang]).output
+        assert said in page
+        decides = kind in ("some_finite", "integers", "bools")
+        assert ("float8_e4m3fn" in page) == decides
+    data = json.loads(run.invoke(cli, ["fit", str(path), "--json"]).output)
+    assert data[0]["remark"] == kind
+
+
+def test_the_list_of_arrays_recommends_nothing_for_those_that_decide_nothing(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "all.npz"
+    np.savez(path, **{kind: np.asarray(array) for kind, (array, *_) in ODD.items()})
+    page = CliRunner().invoke(cli, ["fit", str(path), "--lang", "en"]).output
+    taken = {
+        line.split()[0]: line.split()[-1]
+        for line in page.splitlines()
+        if line.split() and line.split()[0] in ODD
+    }
+    assert taken == {
+        "empty": "–",
+        "no_finite": "–",
+        "all_zero": "–",
+        "some_finite": "float8_e4m3fn",
+        "integers": "int64",
+        "bools": "bool",
+    }
+
+
 def test_pages_need_no_block_characters(gradients: Path) -> None:
     runner = CliRunner(charset="ascii")
     result = runner.invoke(cli, ["fit", str(gradients), "--to", "fp16"])

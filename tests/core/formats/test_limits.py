@@ -125,6 +125,23 @@ def test_an_unknown_name_is_answered_with_the_nearest(wrong: str, near: str) -> 
         get(wrong)
 
 
+@pytest.mark.parametrize(
+    ("vague", "meant"),
+    [
+        ("fp8", "'float8_e4m3fn', 'float8_e5m2', "),
+        ("float6", "'float6_e2m3fn' or 'float6_e3m2fn'"),
+        ("bfloat", "'bfloat16'"),
+        ("msfp", "'msfp11', 'msfp12', 'msfp13' or 'msfp14'"),
+    ],
+)
+def test_a_name_without_its_split_of_bits_is_answered_with_all_that_fit(
+    vague: str, meant: str
+) -> None:
+    with pytest.raises(UnknownFormatError) as caught:
+        get(vague)
+    assert f"did you mean {meant}" in str(caught.value)
+
+
 @pytest.mark.parametrize("wrong", ["e1m2x", "e12m3", "e5m53", "q0.0", "int65", "", "?"])
 def test_names_without_meaning_are_refused(wrong: str) -> None:
     with pytest.raises(UnknownFormatError) as caught:
