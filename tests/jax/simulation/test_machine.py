@@ -10,12 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from click.testing import CliRunner
 from flax import nnx
 from jax import lax
 
 import numcheck
 import numcheck_jax
 from numcheck import NonFiniteError, quantize
+from numcheck.cli import cli
 from numcheck.errors import ArgumentTypeError
 from numcheck.monitor import NumcheckWarning
 from numcheck.simulation import load
@@ -23,6 +25,7 @@ from numcheck.simulation.loading import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 KEY = jax.random.key(0)
 # Adam's bias correction is compiled inline, which tracing takes apart; a program that
@@ -261,3 +264,22 @@ def test_an_overflow_that_the_device_hides_is_named(compiled: bool) -> None:
         out = watched(jnp.full((4,), 1000.0, jnp.float16))
     assert float(out) == 65504.0
     assert [(f.id, f.site.op) for f in watched.numcheck.findings] == [("N601", "mul")]
+
+
+def test_compare_names_the_first_product_of_another_device(tmp_path: Path) -> None:
+    def loss(p: Any, x: jax.Array) -> jax.Array:
+        return ((jnp.tanh(x @ p["in"]) @ p["out"]) ** 2).mean()
+
+    for profile in ("float32", "mxfp4"):
+        step = numcheck_jax.simulate(jax.jit(jax.value_and_grad(loss)), profile)
+        watched = numcheck_jax.instrument(step, level="trace", run=tmp_path / profile)
+        with watched.numcheck:
+            watched(parameters(), batch()[0])
+    runs = [str(tmp_path / p) for p in ("float32", "mxfp4")]
+    out = CliRunner().invoke(cli, ["compare", *runs, "--width", "200", "--all"])
+    assert out.exit_code == 1
+    rows = [line.split() for line in out.output.splitlines()]
+    first = next(row for row in rows if row and row[0] == "DIFFERENT")
+    assert first[2] == "forward.dot_general.0"
+    assert any(row[:3] == ["follows", "result", "loss"] for row in rows)
+    assert any(row[:2] == ["equal", "parameter"] for row in rows)
