@@ -15,6 +15,7 @@ import traceback
 import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from numcheck.diagnose.growth_watch import EXPLODES, GrowthWatch
 from numcheck.errors import ArgumentError, NonFiniteError
 from numcheck.record.history import TraceHistory
 from numcheck.record.trace import Event
@@ -130,6 +131,7 @@ class Monitor:
         self._findings: list[Finding] = []
         self._open: dict[tuple[str, str, str], Severity] = {}
         self._closed = False
+        self._growth = GrowthWatch()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -187,10 +189,13 @@ class Monitor:
             self._run.trace.events(self.events[self._kept_events :])
             self._kept_events = len(self.events)
 
-    def observe(self, **scalars: float | str | None) -> None:
-        """Note the scalars of the current step (``loss``, ``gradient_norm``…)."""
+    def observe(self, at: int | None = None, /, **scalars: float | str | None) -> None:
+        """Note the scalars (``loss``…) of the step `at`, else of the current one."""
+        step = self.step if at is None else at
+        for name, value in scalars.items():
+            self._growth.take(name, value)
         self.events.extend(
-            Event(name, self.step, value)
+            Event(name, step, value)
             for name, value in scalars.items()
             if value is not None
         )
@@ -217,6 +222,23 @@ class Monitor:
         """Say that nothing is left to look at."""
         if Monitor._held is not None and Monitor._held[0] is self:
             Monitor._held = None
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether loss or gradients have grown for so long that this step is audited.
+
+        Under ``audit_first=False`` without ``every`` the user wants no audits at all.
+        """
+        wanted = self.options.audit_first or self.options.every is not None
+        return wanted and self._growth.wants_audit(self.step)
+
+    def heed_growth(self) -> None:
+        """Deliver a warning where loss or gradients multiply step after step."""
+        if self._growth.factor < EXPLODES:
+            return
+        from numcheck.diagnose.dynamics.trends import exploding
+
+        self.deliver(exploding(self.events, self.step, self.rank))
 
     def rearm(self) -> None:
         """Say that a step was healthy: an origin seen before is news again."""

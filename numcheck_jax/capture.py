@@ -18,7 +18,7 @@ from numcheck_jax.references import held
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Call", "capture", "is_traced", "kept_alive"]
+__all__ = ["Call", "capture", "is_traced", "kept_alive", "may_donate"]
 
 _SAMPLED = 4096
 
@@ -124,13 +124,14 @@ def kept_alive(call: Call) -> Call:
 
     A jitted function says itself whether it donates; of any other nothing is known.
     """
-    if not _may_donate(call):
+    if not may_donate(call):
         return call
     held = tuple(x.copy() if _is_buffer(x) else x for x in call.leaves)
     return dataclasses.replace(call, leaves=held)
 
 
-def _may_donate(call: Call) -> bool:
+def may_donate(call: Call) -> bool:
+    """Whether a call may consume what it is given."""
     trace = getattr(call.function, "trace", None)
     if not isinstance(call.function, jax.stages.Wrapped) or trace is None:
         return True

@@ -14,11 +14,13 @@ import numpy as np
 
 from numcheck.diagnose.laboratory import CannotRunError, Outcome
 from numcheck_jax.boundary import BOUNDARY
+from numcheck_jax.capture import may_donate
 from numcheck_jax.interpreter.concrete import departure
 from numcheck_jax.lift import lift
 from numcheck_jax.replay import arguments, kept_name, replay, replay_compiled
 from numcheck_jax.sentinel import is_watchable
 from numcheck_jax.statistics import summarize
+from numcheck_jax.substitute import can_stand_in
 from numcheck_jax.tracing import trace
 
 if TYPE_CHECKING:
@@ -231,7 +233,9 @@ class JaxLaboratory:
 
         with self._running():
             args = arguments(self.program, self.call.leaves)
-            found = operator_wider(self.program.closed, args, trace, site, name)
+            found = operator_wider(
+                self.program.closed, args, trace, site, name, beside=self.beside
+            )
             return Outcome({"result": found})
 
     def operator_on_cpu(self, trace: Trace, site: Site) -> Outcome:
@@ -246,7 +250,9 @@ class JaxLaboratory:
             raise CannotRunError("the step runs on the CPU already")
         with self._running():
             args = arguments(self.program, self.call.leaves)
-            found = operator_on_cpu(self.program.closed, args, trace, site)
+            found = operator_on_cpu(
+                self.program.closed, args, trace, site, beside=self.beside
+            )
             return Outcome({"result": found})
 
     def one_by_one(self) -> Outcome:
@@ -260,10 +266,21 @@ class JaxLaboratory:
     def _again(self, leaves: Sequence[Any]) -> Outcome:
         with self._running():
             program = self.program
+            if self._fits(leaves) and self._is_its_function:
+                # What the user compiled already, and what really ran.
+                args, kwargs = jax.tree.unflatten(self.call.treedef, leaves)
+                outs = jax.tree.leaves(self.call.function(*args, **kwargs))
+                return self._outcome(program, outs)
             if program.one_branch or not self._fits(leaves):
                 program = trace(self.call, leaves)
             outs = lift(program.closed, "same")(*arguments(program, leaves))
             return self._outcome(program, outs)
+
+    @property
+    def _is_its_function(self) -> bool:
+        """Whether the user's own function can be called again, unseen by anyone."""
+        pure = can_stand_in(self.call, self.program) and not self.is_share
+        return pure and not (self.program.closed.effects or may_donate(self.call))
 
     def _fits(self, leaves: Sequence[Any]) -> bool:
         """Whether the step's own program takes other leaves in place of its own."""

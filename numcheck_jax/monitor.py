@@ -264,7 +264,8 @@ class JaxMonitor(Monitor):
         if self._calls == 0 and self.options.audit_first:
             return True
         every = self.options.every
-        return every is not None and self.step % every == 0
+        is_sampled = every is not None and self.step % every == 0
+        return is_sampled or self.is_growing
 
     def _saved_by(self, pattern: str) -> Saving:
         every = self.options.every or 1
@@ -336,6 +337,7 @@ class JaxMonitor(Monitor):
         self.rearm()
         if audit:
             self._inquiry.audit(call, result, held)
+        self.heed_growth()
         if self._batches is not None:
             self._inquiry.look_at_batch(call, result, held, self._batches)
         return False
@@ -364,8 +366,7 @@ class JaxMonitor(Monitor):
         """Keep the scalars that the flag held, and the statistics of the step."""
         step = pending.call.step
         if (roles := self._inquiry.roles) is not None:
-            found = scalars(roles, held)
-            self.events.extend(Event(name, step, v) for name, v in found.items())
+            self.observe(step, **scalars(roles, held))
         if pending.rows is not None and pending.plan.substitute is not None:
             made = pending.plan.substitute
             self.record(recorded(pending.call, made, pending.rows, held))

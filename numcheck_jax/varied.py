@@ -7,17 +7,16 @@ import contextlib
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck.measure import summarize
 from numcheck_jax.interpreter.cell import Cell, Frame
 from numcheck_jax.interpreter.concrete import ConcreteTape
 from numcheck_jax.interpreter.lifting import Lifting
 from numcheck_jax.interpreter.loop import interpret
 from numcheck_jax.interpreter.rules.refs import fresh_references
 from numcheck_jax.interpreter.table import CONCRETE
-from numcheck_jax.statistics import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,21 +36,17 @@ class _Enough(Exception):  # noqa: N818 - no error: what was wanted is there
     """The equation that was looked for has run."""
 
 
-class _Quiet(ConcreteTape):
-    """Runs one equation after the other and measures none of the values."""
+class _Alone(ConcreteTape):
+    """Evaluates the equation that made a site a second time, in another way.
 
-    def foresee(self, jaxpr: Jaxpr, place: int, read: Callable[[Any], Cell]) -> None:
-        """Run nothing ahead: each equation is looked at."""
+    The rest runs as it did when the site was recorded, so that what was compiled then
+    serves again.
+    """
 
-    def measure(self, index: int, value: Any, shadow: Any) -> None:
-        """Measure nothing."""
-
-
-class _Alone(_Quiet):
-    """Evaluates the equation that made a site a second time, in another way."""
-
-    def __init__(self, trace: Trace, site: Site, again: _Again) -> None:
-        super().__init__(CONCRETE)
+    def __init__(
+        self, trace: Trace, site: Site, again: _Again, *, beside: bool
+    ) -> None:
+        super().__init__(CONCRETE, Lifting("float32") if beside else None)
         self.result: Summary | None = None
         self.own: Any = None
         self._op = site.op
@@ -61,6 +56,9 @@ class _Alone(_Quiet):
             s.op == site.op and s.output == site.output and s.kind == "operator"
             for s in trace.sites[: site.index]
         )
+
+    def measure(self, index: int, value: Any, shadow: Any) -> None:
+        """Measure nothing."""
 
     def note(
         self,
@@ -75,13 +73,13 @@ class _Alone(_Quiet):
         if eqn.primitive.name == self._op and k < len(values) and self.wants(eqn, k):
             if not self._before:
                 found = self._again(eqn, [c.value for c in operands])
-                self.own, self.result = values[k], summarize(jnp.asarray(found[k]))
+                self.own, self.result = values[k], summarize(np.asarray(found[k]))
                 raise _Enough
             self._before -= 1
         return super().note(eqn, operands, values, frame, shadows)
 
 
-class _OtherFactor(_Quiet):
+class _OtherFactor(ConcreteTape):
     """Puts a number in the place of another that multiplies a scalar."""
 
     def __init__(self, factor: float, other: float) -> None:
@@ -89,6 +87,12 @@ class _OtherFactor(_Quiet):
         self.met = 0
         self._factor = factor
         self._other = other
+
+    def foresee(self, jaxpr: Jaxpr, place: int, read: Callable[[Any], Cell]) -> None:
+        """Run nothing ahead: each equation is looked at."""
+
+    def measure(self, index: int, value: Any, shadow: Any) -> None:
+        """Measure nothing."""
 
     def values_of(
         self, eqn: JaxprEqn, operands: Sequence[Cell]
@@ -115,6 +119,8 @@ def operator_wider(
     trace: Trace,
     site: Site,
     name: Literal["float32", "float64"],
+    *,
+    beside: bool = False,
 ) -> Summary:
     """Return what one equation gives in a wider format, with the operands it had.
 
@@ -124,22 +130,29 @@ def operator_wider(
         trace: the recorded step.
         site: one of its sites, whose equation is run.
         name: the wider format.
+        beside: whether the step was recorded beside float32.
 
     Raises:
         CannotRunError: the value was not met again.
     """
-    wide = jax.enable_x64(True) if name == "float64" else contextlib.nullcontext()  # noqa: FBT003 - JAX's own signature
     lifting = Lifting(name)
 
     def again(eqn: JaxprEqn, values: Sequence[Any]) -> Sequence[Any]:
-        return lifting.bind(eqn, [lifting.value(v) for v in values])
+        wide = jax.enable_x64(True) if name == "float64" else contextlib.nullcontext()  # noqa: FBT003 - JAX's own signature
+        with wide:
+            found = lifting.bind(eqn, [lifting.value(v) for v in values])
+            return [np.asarray(value) for value in found]
 
-    with wide:
-        return _alone(closed, args, trace, site, again)
+    return _alone(closed, args, trace, site, again, beside=beside)
 
 
 def operator_on_cpu(
-    closed: ClosedJaxpr, args: Sequence[Any], trace: Trace, site: Site
+    closed: ClosedJaxpr,
+    args: Sequence[Any],
+    trace: Trace,
+    site: Site,
+    *,
+    beside: bool = False,
 ) -> Summary:
     """Return what one equation gives on the CPU, with the operands it had.
 
@@ -148,6 +161,7 @@ def operator_on_cpu(
         args: its flat arguments.
         trace: the recorded step.
         site: one of its sites, whose equation is run.
+        beside: whether the step was recorded beside float32.
 
     Raises:
         CannotRunError: the value was not met again, or JAX has no CPU here.
@@ -162,19 +176,25 @@ def operator_on_cpu(
         with jax.default_device(cpu):
             return same.bind(eqn, [jax.device_put(v, cpu) for v in values])
 
-    return _alone(closed, args, trace, site, again)
+    return _alone(closed, args, trace, site, again, beside=beside)
 
 
 def _alone(
-    closed: ClosedJaxpr, args: Sequence[Any], trace: Trace, site: Site, again: _Again
+    closed: ClosedJaxpr,
+    args: Sequence[Any],
+    trace: Trace,
+    site: Site,
+    again: _Again,
+    *,
+    beside: bool,
 ) -> Summary:
-    tape = _Alone(trace, site, again)
+    tape = _Alone(trace, site, again, beside=beside)
     with contextlib.suppress(_Enough):
         _run(tape, closed, args)
     if tape.result is None:
         raise CannotRunError(f"{site.op} was not met alone: a loop holds it")
     recorded = trace.at(*next(iter(trace.summaries))).summary(site)
-    own = summarize(jnp.asarray(tape.own))
+    own = summarize(np.asarray(tape.own))
     if recorded is not None and (own.is_finite, own.amax) != (
         recorded.is_finite,
         recorded.amax,

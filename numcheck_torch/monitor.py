@@ -291,9 +291,11 @@ class TorchMonitor(Bench):
         self.rearm()
         self.scale.applied()
         every = self.options.every
-        if self._audit_due or (every is not None and self.step % every == 0):
+        is_sampled = every is not None and self.step % every == 0
+        if self._audit_due or is_sampled or self.is_growing:
             self._audit_due = False
             audit(self, self.laboratory(with_update=True))
+        self.heed_growth()
         if self._batches is not None:
             look_at_batch(self, self._batches)
         if self._batches is not None:

@@ -19,18 +19,18 @@ class Unread(NamedTuple):
         column: name of the column.
         row: first row, from the start of the file, that holds such a cell.
         text: what stands there.
-        count: how many cells do.
+        cells: how many cells do.
     """
 
     array: str
     column: str
     row: int
     text: str
-    count: int
+    cells: int
 
     def merge(self, later: Unread) -> Unread:
         """Return both together; the first row is this one's."""
-        return self._replace(count=self.count + later.count)
+        return self._replace(cells=self.cells + later.cells)
 
 
 class Piece(NamedTuple):

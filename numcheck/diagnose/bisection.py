@@ -53,15 +53,20 @@ def carrying_rows(
     found: list[int] = []
     runs = 0
 
+    known: dict[tuple[int, ...], bool] = {}
+
     def test(rows: Sequence[int]) -> bool:
         nonlocal runs
+        if tuple(rows) in known:
+            return known[tuple(rows)]
         runs += 1
         if runs > _MOST_RUNS or not has_time():
             msg = "the time for experiments was used up"
             raise CannotRunError(msg)
-        return fails(rows)
+        known[tuple(rows)] = fails(rows)
+        return known[tuple(rows)]
 
-    if total > 2 * _FEW:
+    if total >= 2 * _FEW:
         spread = [i * (total - 1) // (_FEW - 1) for i in range(_FEW)]
         if all(test([row]) for row in spread):
             return Carriers(tuple(spread), heals=False)

@@ -107,9 +107,10 @@ def run_experiments(
         if progress is not None:
             progress(name, place, len(plan))
         done[name] = _tried(bench, name, run)
-        follow_up = _after(done[name], incident)
-        if follow_up is not None:
-            done[follow_up[0]] = _tried(bench, *follow_up)
+        if _wants_bfloat16(done[name], incident):
+            done["bfloat16"] = _tried(bench, "bfloat16", _bfloat16)
+    if "float32" in done and done["float32"].result == "failed":
+        done["float64"] = _tried(bench, "float64", _float64)
     if progress is not None:
         progress("", len(plan), len(plan))
     return done
@@ -121,7 +122,8 @@ def _plan(
     """Return the experiments that can tell something about this step, cheap first."""
     plan: list[tuple[ExperimentName, _Run]] = []
     lower = any(is_low_precision(s) for s in incident.trace.sites if s.kind != "kept")
-    plan.append(("float32", _float32) if lower else ("float64", _float64))
+    if lower:
+        plan.append(("float32", _float32))
     if origins and origins[0].kind == "operator":
         plan.append(("operator_wider", _operator_wider))
     if incident.step > 0:
@@ -134,20 +136,19 @@ def _plan(
     plan.append(("rows", _rows))
     if incident.settings.get("device", "cpu") != "cpu":
         plan += [("operator_on_cpu", _on_cpu), ("synchronous", _synchronous)]
+    if not lower:
+        # It decides nothing by itself, so that it may be left out for want of time.
+        plan.append(("float64", _float64))
     return plan
 
 
-def _after(done: Experiment, incident: Incident) -> tuple[ExperimentName, _Run] | None:
-    """Return what an experiment's outcome makes worth asking next."""
-    if done.name != "float32":
-        return None
-    if done.result == "failed":
-        return "float64", _float64
-    has_float16 = any(s.dtype == "float16" for s in incident.trace.sites)
-    may = incident.settings.get("bfloat16_supported") is not False
-    if done.result == "healthy" and has_float16 and may:
-        return "bfloat16", _bfloat16
-    return None
+def _wants_bfloat16(done: Experiment, incident: Incident) -> bool:
+    """Whether float32's range healed a step that bfloat16's might heal as well."""
+    if (done.name, done.result) != ("float32", "healthy"):
+        return False
+    if incident.settings.get("bfloat16_supported") is False:
+        return False
+    return any(site.dtype == "float16" for site in incident.trace.sites)
 
 
 def _tried(bench: _Bench, name: ExperimentName, run: _Run) -> Experiment:

@@ -32,7 +32,7 @@ def text_among_numbers(cells: Unread) -> Problem:
         "warning",
         cells.array,
         place,
-        {"place": place, "text": cells.text[:_LONGEST], "count": cells.count},
+        {"place": place, "text": cells.text[:_LONGEST], "count": cells.cells},
         cells.row,
         cells.column,
         ("data_text",),

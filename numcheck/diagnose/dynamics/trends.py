@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from numcheck.diagnose.causes.base import explain
 from numcheck.diagnose.dynamics.headroom import drifting
 from numcheck.diagnose.finding import Evidence, Finding
+from numcheck.diagnose.growth_watch import EXPLODES, IN_A_ROW
 from numcheck.diagnose.history import series
 from numcheck.record.site import Site
 
@@ -17,15 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numcheck.diagnose.causes.base import Explanation
-    from numcheck.diagnose.finding import FaultKind, Field
+    from numcheck.diagnose.finding import Field
     from numcheck.diagnose.incident import Incident
     from numcheck.record.site import Phase
     from numcheck.record.trace import Event
 
-__all__ = ["trends"]
+__all__ = ["exploding", "trends"]
 
-_IN_A_ROW = 8  # steps that must all grow
-_TIMES = 1e3  # growth over those steps
 _FALLS = 4
 
 
@@ -35,19 +34,22 @@ def trends(incident: Incident) -> tuple[Finding, ...]:
     Only the incident's history and step are looked at. A trend is a fall or growth
     at every one of several steps, never a single spike.
     """
-    found = (_exploding(incident), _spiral(incident), _drift(incident))
+    grown = exploding(incident.history, incident.step, incident.rank)
+    found = (*grown, _spiral(incident), _drift(incident))
     return tuple(f for f in found if f is not None)
 
 
-def _exploding(incident: Incident) -> Finding | None:
+def exploding(
+    history: Sequence[Event], step: int, rank: int = 0
+) -> tuple[Finding, ...]:
     """Return a warning of a loss or gradient norm that multiplies step after step."""
     for name, phase in _GROWING.items():
-        values = [abs(v) for _, v in _of_late(incident.history, name)]
-        window = values[-_IN_A_ROW - 1 :]
-        if len(window) <= _IN_A_ROW or not all(map(math.isfinite, window)):
+        values = [abs(v) for _, v in _of_late(history, name)]
+        window = values[-IN_A_ROW - 1 :]
+        if len(window) <= IN_A_ROW or not all(map(math.isfinite, window)):
             continue
         pairs = itertools.pairwise(window)
-        if any(b <= a for a, b in pairs) or window[-1] < _TIMES * window[0]:
+        if any(b <= a for a, b in pairs) or window[-1] < EXPLODES * window[0]:
             continue
         seen = Evidence(
             "grew",
@@ -60,8 +62,9 @@ def _exploding(incident: Incident) -> Finding | None:
         )
         advice = ("smaller_learning_rate", "clip_gradients", "warm_up")
         why = explain("N751", "dynamics", "likely", seen, advice=advice)
-        return _warning(incident, "N711", name, phase, "drift", why, {"name": name})
-    return None
+        site = Site(0, name, phase, kind="kept")
+        return (_warning(step, rank, "N711", site, why, {"name": name}),)
+    return ()
 
 
 _GROWING: dict[str, Phase] = {"loss": "forward", "gradient_norm": "backward"}
@@ -81,7 +84,8 @@ def _spiral(incident: Incident) -> Finding | None:
     seen = Evidence("scale_fell", {"first": values[0], "last": values[-1]})
     advice = ("find_the_overflow", "bfloat16")
     why = explain("N752", "dynamics", "likely", seen, advice=advice)
-    return _warning(incident, "N712", "loss_scale", "backward", "drift", why, {})
+    site = Site(0, "loss_scale", "backward", kind="kept")
+    return _warning(incident.step, incident.rank, "N712", site, why, {})
 
 
 def _drift(incident: Incident) -> Finding | None:
@@ -109,7 +113,8 @@ def _drift(incident: Incident) -> Finding | None:
     }
     at = phases.get(phase, "forward")
     fields: dict[str, Field] = {"name": name, "step": found.runs_out}
-    return _warning(incident, "N713", name, at, "drift", why, fields)
+    site = Site(0, name, at, kind="kept")
+    return _warning(incident.step, incident.rank, "N713", site, why, fields)
 
 
 def _of_late(history: Sequence[Event], name: str) -> list[tuple[int, float]]:
@@ -117,21 +122,20 @@ def _of_late(history: Sequence[Event], name: str) -> list[tuple[int, float]]:
 
 
 def _warning(
-    incident: Incident,
+    step: int,
+    rank: int,
     rule: str,
-    op: str,
-    phase: Phase,
-    kind: FaultKind,
+    site: Site,
     why: Explanation,
     fields: Mapping[str, Field],
 ) -> Finding:
     return Finding(
         id=rule,
         severity="warning",
-        site=Site(0, op, phase, kind="kept"),
-        step=incident.step,
-        kind=kind,
-        rank=incident.rank,
+        site=site,
+        step=step,
+        kind="drift",
+        rank=rank,
         fields=fields,
         evidence=why.evidence,
         cause=why.cause,

@@ -179,9 +179,9 @@ def test_progress_is_told_before_each_experiment_and_at_the_end() -> None:
     bench = Bench(ones(), ones(1e30))
     run_experiments(bench.incident(), bench, progress=lambda *p: heard.append(p))
     assert heard == [
-        ("float64", 0, 3),
-        ("operator_wider", 1, 3),
-        ("rows", 2, 3),
+        ("operator_wider", 0, 3),
+        ("rows", 1, 3),
+        ("float64", 2, 3),
         ("", 3, 3),
     ]
 
