@@ -33,7 +33,8 @@ def parquet_pieces(path: Path, labels: tuple[str, ...]) -> Iterator[Piece]:
         arrow: Any = importlib.import_module("pyarrow")
         parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
-        msg = f"{path}: Parquet files are read by pyarrow: pip install pyarrow"
+        how = "Parquet is read by pyarrow: pip install 'numcheck[parquet]'"
+        msg = f"{path}: {how}"
         raise MissingExtraError(msg) from error
     try:
         with parquet.ParquetFile(path) as file:
