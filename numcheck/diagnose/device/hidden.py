@@ -4,7 +4,7 @@
 A device that saturates gives the largest finite number for an overflow and 0 for a
 NaN, so nothing that is not finite ever reaches a result. Two things betray it: the
 device's own flag, which an adapter reads after each operator of a replay, and results
-that lie exactly at the end of their format.
+that lie exactly at the end of their format, or are zero where there is no result.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ _ARITHMETIC: Final[frozenset[Family]] = frozenset(
 # Formats that no program scales its values up to the very end of.
 _PLAIN: Final = frozenset({"float16", "bfloat16", "float32"})
 _NEAR: Final = 0.99
+_POSITIVE_ONLY: Final = frozenset({"sqrt", "rsqrt", "log", "log2", "log10"})
 _REASONS: Final = {
     "atomic_add": "status_atomic_add",
     "integer_negation": "status_integer_negation",
@@ -87,6 +88,8 @@ class HiddenScene(Scene):
             seen.append(Evidence("saturated", {"max": limit.max}))
         elif self.by == "flag":
             seen.append(Evidence("flag_without_maximum"))
+        elif self.by == "values":
+            seen.append(Evidence("zero_for_nan", {"op": self.site.op}))
         if self.by == "flag":
             seen.append(Evidence("overflow_flag", {"op": self.site.op}))
         facts = dict(self.site.detail)
@@ -178,11 +181,25 @@ def _betrayed_by(incident: Incident, provenance: Provenance, site: Site) -> _By 
         only_padding = "padded_operand" in dict(site.detail) and not at_end
         return None if only_padding else reported
     known = incident.settings.get("overflow_mode")
-    if not at_end or known == "inf_nan" or site.dtype not in _PLAIN:
+    if known == "inf_nan" or site.dtype not in _PLAIN:
         return None
+    if not at_end:
+        return "values" if _has_sudden_zeros(provenance, site) else None
     if site.family not in _ARITHMETIC or site.effect not in ("compute", "cast"):
         return None
     return None if _was_given_the_end(provenance, site) else "values"
+
+
+def _has_sudden_zeros(provenance: Provenance, site: Site) -> bool:
+    """Whether an operator gave 0 for a negative number, of which it has no value."""
+    name = site.op.removeprefix("aten.").partition(".")[0].strip("_")
+    view = provenance.view
+    held = view.summary(site)
+    if name not in _POSITIVE_ONLY or held is None or not held.is_finite:
+        return False
+    given = [view.summary(p) for p in view.parents(site)]
+    lows = [s.low for s in given if s is not None and s.low is not None]
+    return bool(held.zero) and any(low < 0 for low in lows)
 
 
 def _was_given_the_end(provenance: Provenance, site: Site) -> bool:

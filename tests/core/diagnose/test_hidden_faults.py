@@ -24,6 +24,7 @@ def step(
     dtype: str = "float16",
     given_dtype: str = "float16",
     detail: tuple[tuple[str, str | float], ...] = (),
+    op: str = "op",
     effect: Any = "compute",
     **settings: Any,
 ) -> tuple[Finding, ...]:
@@ -32,7 +33,7 @@ def step(
     source = Site(0, "input:x", "data", "source", "input", "move", dtype=given_dtype)
     builder.add(source, summarize(np.array([given, 1.0])))
     operator = Site(
-        0, "op", "forward", effect=effect, family=family, dtype=dtype, parents=(0,),
+        0, op, "forward", effect=effect, family=family, dtype=dtype, parents=(0,),
         detail=detail,
     )  # fmt: skip
     builder.add(operator, summarize(np.array([made, 1.0])))
@@ -76,6 +77,31 @@ def test_the_largest_number_on_purpose_is_no_finding(change: dict[str, Any]) -> 
 def test_a_cast_from_beyond_the_format_is_found() -> None:
     (found,) = step(7e4, MAX, family="cast", given_dtype="float32", effect="cast")
     assert found.id == "N601"
+
+
+@pytest.mark.parametrize(
+    ("op", "family"),
+    [("aten.sqrt.default", "sqrt"), ("log", "log"), ("aten.rsqrt_.default", "rsqrt")],
+)
+def test_a_zero_for_a_negative_operand_stands_for_a_nan(op: str, family: str) -> None:
+    (found,) = step(-2.0, 0.0, family=family, op=op)
+    assert (found.id, found.severity) == ("N601", "warning")
+    assert "zero_for_nan" in {e.key for e in found.evidence}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"given": 0.0}, id="the root of zero"),
+        pytest.param({"made": 1.5}, id="nothing is zero"),
+        pytest.param({"op": "log1p", "family": "log"}, id="log1p has a value there"),
+        pytest.param({"op": "cbrt"}, id="so has the cube root"),
+        pytest.param({"overflow_mode": "inf_nan"}, id="the device keeps NaN"),
+    ],
+)
+def test_other_zeros_are_no_finding(change: dict[str, Any]) -> None:
+    given = {"given": -2.0, "made": 0.0, "family": "sqrt", "op": "sqrt"}
+    assert step(**{**given, **change}) == ()
 
 
 FLAG = (("overflow_flag", 1.0),)

@@ -91,6 +91,19 @@ def test_an_overflow_that_the_device_hides_is_named(order: str) -> None:
     assert finding.site.op == "aten.mul.Tensor"
 
 
+def test_a_nan_that_the_device_turns_into_zero_is_named() -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(8, 8)
+    model: Any = nn.Sequential(layer)
+    model.register_forward_hook(lambda _m, _x, out: torch.sqrt(out))
+    numcheck_torch.instrument(numcheck_torch.simulate(model, "ascend910a"))
+    with pytest.warns(NumcheckWarning, match="hidden by saturation"):
+        model(torch.randn(4, 8)).sum().backward()
+        model.numcheck.close()
+    first = model.numcheck.findings[0]
+    assert (first.id, first.site.op) == ("N601", "aten.sqrt.default")
+
+
 def recorded(profile: str, where: Path) -> None:
     """Trains two layers for a step and keeps the run."""
     torch.manual_seed(0)
