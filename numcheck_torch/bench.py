@@ -146,7 +146,7 @@ class Bench(Monitor):
         Raises:
             ArgumentError: the run has no folder.
         """
-        self._saving = Saving(pattern, self.options.every or 1, self._run)
+        self._saving = Saving(pattern, self.options.every or 1, self._run, self.model)
 
     def take(self, checked: Checked) -> None:
         """Keep what somebody checks by hand until the step is looked at."""
@@ -200,6 +200,18 @@ class Bench(Monitor):
         step, program = self._earlier
         optimizers = self.optimizers
         return self._bench(program, step, optimizers=optimizers, repaired=ruined)
+
+    @contextlib.contextmanager
+    def _as_of(self, step: int) -> Iterator[None]:
+        """Stand in an earlier step for a while, as far as it is kept."""
+        before, program = self.step, self._window.program
+        self.step = step
+        if self._earlier is not None and self._earlier[0] == step:
+            self._window.program = self._earlier[1]
+        try:
+            yield
+        finally:
+            self.step, self._window.program = before, program
 
     def _bench(self, program: Program, step: int, **changes: Any) -> TorchLaboratory:
         return TorchLaboratory(

@@ -40,6 +40,7 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
     experiments: bool = True,
     check_data: bool = False,
     save: str | None = None,
+    sync: bool = True,
     **unknown: Never,
 ) -> M:
     """Return the same module, watched; its monitor is ``model.numcheck``.
@@ -60,8 +61,12 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
         experiments: run the experiments that tell the cause of a failure.
         check_data: check the batch of every healthy step, too.
         save: which tensors to keep in the run folder, as a pattern over ``loss``,
-            ``gradient:NAME`` and ``parameter:NAME``; at every step, or at every
-            `every`-th.
+            ``output``, ``output:PATH`` of a module, ``gradient:NAME`` and
+            ``parameter:NAME``; at every step, or at every `every`-th.
+        sync: read each step before its update, which waits for the device once; False
+            leaves the answer to the next step, when the update with it was made. The
+            failing step is then run again on repaired parameters, its batch is held
+            for one step more, and ``skip`` is not possible.
         **unknown: refused.
 
     Raises:
@@ -79,15 +84,19 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
     """
     refuse_unknown(unknown, inspect.signature(instrument).parameters.keys() - _OTHERS)
     options = Options(level, every, audit_first, on_error, run, experiments, check_data)
+    if on_error == "skip" and not sync:
+        raise ArgumentError(
+            "on_error='skip' has to know before the update, sync=False tells after it"
+        )
     optimizers = _optimizers(optimizer)
     if not isinstance(model, torch.nn.Module):
         function = _checked_step(model)
-        return cast("M", WatchedStep(function, options, optimizers, scaler))
+        return cast("M", WatchedStep(function, options, optimizers, scaler, sync=sync))
     _check_that_they_train(model, optimizers)
     earlier = getattr(model, "numcheck", None)
     if isinstance(earlier, TorchMonitor):
         earlier.close()
-    monitor = TorchMonitor(model, options, optimizers, scaler)
+    monitor = TorchMonitor(model, options, optimizers, scaler, sync=sync)
     if save is not None:
         try:
             monitor.save(save)

@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from numcheck.datacheck.watching import BatchWatch
-from numcheck.datacheck.watching import BatchWatch
 from numcheck.errors import NonFiniteError
-from numcheck_torch import modes
 from numcheck_torch.batch_watch import look_at_batch
-from numcheck_torch.batch_watch import look_at_batch
-from numcheck_torch.bench import Bench
 from numcheck_torch.boundary import BOUNDARY
 from numcheck_torch.clipping import tell_clipped_away
 from numcheck_torch.distributed import together
 from numcheck_torch.guard import guarded
 from numcheck_torch.hooks import Hooks
 from numcheck_torch.inquiry import audit, inquire
+from numcheck_torch.looking import Looking
 from numcheck_torch.loss_function import released
 from numcheck_torch.optimizers import with_closure
 from numcheck_torch.sentinel import look
@@ -32,7 +29,7 @@ from numcheck_torch.unwrap import core_of
 from numcheck_torch.withhold import Withheld
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numcheck.monitor import Options
     from numcheck_torch.engine import EngineRun
@@ -42,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["TorchMonitor"]
 
 
-class TorchMonitor(Bench):
+class TorchMonitor(Looking):
     """Watches one module: what it was called with, its loss, gradients and update.
 
     Args:
@@ -52,6 +49,7 @@ class TorchMonitor(Bench):
         optimizers: those that train it; found by their parameters when empty.
         scaler: the gradient scaler; heard of by itself when None.
         owner: who alone can go on with a step, where that is not the module.
+        sync: wait for the device at each look; else the next look reads the answer.
     """
 
     def __init__(
@@ -61,13 +59,15 @@ class TorchMonitor(Bench):
         optimizers: tuple[torch.optim.Optimizer, ...] = (),
         scaler: torch.amp.GradScaler | None = None,
         owner: object | None = None,
+        *,
+        sync: bool = True,
     ) -> None:
         super().__init__(model, options, optimizers, scaler, owner)
         parts = [model] if isinstance(model, torch.nn.Module) else [*model.values()]
         self._audit_due = options.audit_first
         self._is_bad = False
+        self._waits = sync
         self._told_uncalled = False
-        self._batches = BatchWatch(self.rank) if options.check_data else None
         self._batches = BatchWatch(self.rank) if options.check_data else None
         self._withheld: Withheld | None = None
         self.hooks = Hooks(parts, self)
@@ -81,8 +81,6 @@ class TorchMonitor(Bench):
         atexit.unregister(self._at_exit)
         try:
             self._settle_at_end()
-            if self._batches is not None:
-                self.deliver(self._batches.close())
             if self._batches is not None:
                 self.deliver(self._batches.close())
         finally:
@@ -126,10 +124,14 @@ class TorchMonitor(Bench):
             self.parts.attach(module)
         self._live.begin(self.step)
         self._live.called(args, kwargs)
+        if self._saving is not None:
+            self._saving.listen(self.step)
 
     @guarded("the hook after the module's call")
     def after_call(self, out: object) -> None:
         """Write the call down and start the tape of the loss."""
+        if self._saving is not None and self._window.is_outermost:
+            self._saving.rest()
         if self._window.leave(out):
             self.hold(self._core.lasting())
 
@@ -202,7 +204,7 @@ class TorchMonitor(Bench):
         self._fleet.note_step(optimizer)
         if self._fleet.is_done:
             self._keep_trace()
-            self._earlier = (self.step, self.program) if self.program.is_small else None
+            self._keep_program()
             self._window.forget()
             self.release()
             BOUNDARY.shut(self)
@@ -226,6 +228,10 @@ class TorchMonitor(Bench):
     def _check(self, found_inf: torch.Tensor | None = None) -> None:
         """Look at loss and gradients, once, and act on what is seen."""
         self._window.is_fresh = False
+        # A gradient scaler waits for the device itself.
+        if not self._waits and not self.scale.is_dynamic:
+            self._look_later()
+            return
         reading = self._look(
             self._parameters.gradients(self.step),
             self._window.losses,
@@ -246,8 +252,7 @@ class TorchMonitor(Bench):
         elif not reading.is_healthy:
             self._failed(reading)
         elif self.clip is not None and reading.norm == math.inf:
-            # The clipped gradients are finite: they are zero.
-            tell_clipped_away(self, self.laboratory(with_update=False), self.clip[1])
+            self._clipped_away(self.clip[1])
         else:
             self._healthy()
 
@@ -263,20 +268,6 @@ class TorchMonitor(Bench):
             )
         self._check(found_inf=found_inf)
 
-    def _look(
-        self,
-        gradients: Sequence[tuple[str, torch.Tensor]],
-        losses: Sequence[torch.Tensor],
-        **others: torch.Tensor | None,
-    ) -> Reading:
-        """Look at values, and at what was checked by hand since the last look."""
-        checks = list(self._checks)
-        self._checks.clear()
-        with modes.none():
-            reading = look(gradients, losses, checks=checks, **others)
-        self._bad_checks = reading.checked
-        return reading
-
     def _failed(self, reading: Reading, *, unscaled: bool = False) -> None:
         """Find out why the present step is bad, and do what the user asked for."""
         self._window.is_fresh = False
@@ -287,6 +278,10 @@ class TorchMonitor(Bench):
             self._keep_trace()
         inquire(self, self.laboratory(with_update=False, unscaled=unscaled), reading)
 
+    def _clipped_away(self, total: torch.Tensor) -> None:
+        """Tell that clipping by an infinite norm left zeros of all gradients."""
+        tell_clipped_away(self, self.laboratory(with_update=False), total)
+
     def _healthy(self) -> None:
         self.rearm()
         self.scale.applied()
@@ -296,8 +291,6 @@ class TorchMonitor(Bench):
             self._audit_due = False
             audit(self, self.laboratory(with_update=True))
         self.heed_growth()
-        if self._batches is not None:
-            look_at_batch(self, self._batches)
         if self._batches is not None:
             look_at_batch(self, self._batches)
 
@@ -330,6 +323,7 @@ class TorchMonitor(Bench):
     def _settle_at_end(self) -> None:
         self._window.pause()
         self._window.program.is_last = True
+        self._read_deferred()
         if self._fleet.has_stepped:
             self._check_last_update()
         self._settle()
@@ -358,6 +352,8 @@ class TorchMonitor(Bench):
 
     def _advance(self) -> None:
         self._keep_trace()
+        if self._deferred is not None and not self._window.is_empty:
+            self._keep_program()
         self.step += 1
         self.clip = None
         self._is_bad = False

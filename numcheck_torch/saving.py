@@ -4,42 +4,79 @@
 from __future__ import annotations
 
 import fnmatch
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import torch
+from torch.nn.modules.module import register_module_forward_hook
 
 from numcheck.errors import ArgumentError
 from numcheck_torch.dtypes import format_name
+from numcheck_torch.scope import is_compiled, plain_path
 from numcheck_torch.sentinel import local
+from numcheck_torch.trees import named_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from torch.utils.hooks import RemovableHandle
+
     from numcheck.record.run_folder import RunWriter
 
 __all__ = ["Saving"]
+
+OUTPUT = "output"
 
 
 class Saving:
     """Writes what a pattern names, once every so many steps.
 
     Args:
-        pattern: as of a shell, matched with ``loss``, ``gradient:NAME`` and
+        pattern: as of a shell, matched with ``loss``, ``output`` (of the model),
+            ``output:PATH`` (of a module in it), ``gradient:NAME`` and
             ``parameter:NAME`` (as it is before the update).
         every: number of steps from one file to the next.
         run: the run folder that gets ``witness/step-00000000.safetensors``.
+        model: whose modules have the outputs.
 
     Raises:
         ArgumentError: there is no run folder.
     """
 
-    def __init__(self, pattern: str, every: int, run: RunWriter | None) -> None:
+    def __init__(
+        self, pattern: str, every: int, run: RunWriter | None, model: torch.nn.Module
+    ) -> None:
         if run is None:
             raise ArgumentError("save= keeps tensors in the run folder; give run= too")
         self._pattern = pattern
         self._every = every
         self._run = run
+        self._model = weakref.ref(model)
+        self._names: dict[int, str] = {}
+        self._outputs: dict[str, Any] = {}
+        self._handle: RemovableHandle | None = None
+
+    def listen(self, step: int) -> None:
+        """Keep the outputs of the call that begins, of a step that is kept.
+
+        What runs compiled hands out no output of a module inside.
+        """
+        model = self._model()
+        if step % self._every or model is None or is_compiled(model):
+            return
+        self._names = {
+            id(module): f"{OUTPUT}:{plain_path(name)}" if name else OUTPUT
+            for name, module in model.named_modules()
+        }
+        if any(map(self._may_match, self._names.values())):
+            self._handle = register_module_forward_hook(self._heard)
+
+    def rest(self) -> None:
+        """Hear that the call is over."""
+        if self._handle is not None:
+            self._handle.remove()
+            self._handle = None
 
     def keep(
         self,
@@ -48,6 +85,7 @@ class Saving:
         named: Iterable[tuple[str, torch.nn.Parameter]],
     ) -> None:
         """Write the tensors of a step that is about to make its update."""
+        outputs, self._outputs = self._outputs, {}
         if step % self._every:
             return
         found: list[tuple[str, torch.Tensor]] = [("loss", loss) for loss in losses]
@@ -55,13 +93,27 @@ class Saving:
             found.append((f"parameter:{name}", parameter))
             if parameter.grad is not None:
                 found.append((f"gradient:{name}", parameter.grad))
-        chosen = {
-            name: _array(tensor)
-            for name, tensor in found
-            if fnmatch.fnmatchcase(name, self._pattern)
-        }
-        if chosen:
-            self._run.witness(f"step-{step:08d}", chosen)
+        chosen = {name: _array(t) for name, t in found if self._matches(name)}
+        if chosen or outputs:
+            self._run.witness(f"step-{step:08d}", outputs | chosen)
+
+    def _heard(self, module: torch.nn.Module, _: object, out: object) -> None:
+        name = self._names.get(id(module))
+        if name is None or not self._may_match(name):
+            return
+        with torch.no_grad():
+            for path, tensor in named_tensors(out):
+                full = f"{name}.{path}" if path else name
+                if self._matches(full):
+                    # At once: what follows may write to it. Of several calls in a
+                    # step the last one stays.
+                    self._outputs[full] = _array(tensor)
+
+    def _may_match(self, name: str) -> bool:
+        return self._matches(name) or self._pattern.startswith(f"{name}.")
+
+    def _matches(self, name: str) -> bool:
+        return fnmatch.fnmatchcase(name, self._pattern)
 
 
 def _array(tensor: torch.Tensor) -> Any:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numcheck.record.site import Site
     from numcheck_torch.boundary import Checked
 
-__all__ = ["Reading", "look"]
+__all__ = ["Reading", "bad_checks", "local", "look", "norms_of", "scalar"]
 
 FLAG = "overflow flag"
 """Name in `Reading.bad` of a device's own sticky flag."""
@@ -103,12 +103,12 @@ def look(
             g if type(g) is torch.Tensor and g.layout is torch.strided else local(g)
             for _, g in gradients
         ]
-        norms = _norms(values) if total is None else [_scalar(total)]
-        amounts = [_scalar(loss) for loss in losses]
-        extra = [_scalar(t) for t in (found_inf, scale) if t is not None]
+        norms = norms_of(values) if total is None else [scalar(total)]
+        amounts = [scalar(loss) for loss in losses]
+        extra = [scalar(t) for t in (found_inf, scale) if t is not None]
         ends = [end for check in checks for end in check.extremes.unbind()]
         numbers = _read([*norms, *amounts, *extra, *ends])
-        checked = _bad_checks(checks, numbers) if checks else ()
+        checked = bad_checks(checks, numbers) if checks else ()
         del numbers[len(numbers) - len(ends) :]
         factor = 1.0 if scale is None else numbers.pop()
         overflowed = found_inf is not None and numbers.pop() != 0
@@ -130,7 +130,7 @@ def look(
     return Reading(found, norm, tuple(bad), scale=factor, checked=checked)
 
 
-def _bad_checks(
+def bad_checks(
     checks: Sequence[Checked], numbers: list[float]
 ) -> tuple[tuple[Site, Summary], ...]:
     """Return which checks failed; their extremes are the last of the numbers."""
@@ -143,7 +143,8 @@ def _bad_checks(
     )
 
 
-def _norms(values: list[torch.Tensor]) -> list[torch.Tensor]:
+def norms_of(values: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the 2-norm of each tensor, still on its device."""
     if not values:
         return []
     dtypes = {v.dtype for v in values}
@@ -154,7 +155,8 @@ def _norms(values: list[torch.Tensor]) -> list[torch.Tensor]:
     return [torch.linalg.vector_norm(v) for v in values]
 
 
-def _scalar(loss: torch.Tensor) -> torch.Tensor:
+def scalar(loss: torch.Tensor) -> torch.Tensor:
+    """Return a loss as one number, still on its device."""
     loss = local(loss.detach())
     return loss if loss.dim() == 0 else loss.sum()
 

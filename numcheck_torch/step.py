@@ -32,6 +32,7 @@ class WatchedStep:
         options: how to watch.
         optimizers: those that train its modules; found when empty.
         scaler: the gradient scaler; found when None.
+        sync: see `numcheck_torch.monitor.TorchMonitor`.
 
     Example:
         >>> import torch
@@ -55,12 +56,15 @@ class WatchedStep:
         options: Options,
         optimizers: tuple[torch.optim.Optimizer, ...] = (),
         scaler: torch.amp.GradScaler | None = None,
+        *,
+        sync: bool = True,
     ) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._options = options
         self._optimizers = optimizers
         self._scaler = scaler
+        self._sync = sync
         self._monitor = self._watch((), {})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -92,4 +96,6 @@ class WatchedStep:
             return None
         optimizers = self._optimizers or optimizers_of(self._function, args, kwargs)
         watched = next(iter(found.values())) if len(found) == 1 else found
-        return TorchMonitor(watched, self._options, optimizers, self._scaler, self)
+        return TorchMonitor(
+            watched, self._options, optimizers, self._scaler, self, sync=self._sync
+        )

@@ -96,6 +96,11 @@ class Window:
         self.pause()
         return True
 
+    @property
+    def is_outermost(self) -> bool:
+        """Whether the call under way is no call inside another one."""
+        return self._depth == 1
+
     def begin(
         self,
         subject: Lasting,

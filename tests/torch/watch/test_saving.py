@@ -47,3 +47,50 @@ def test_chosen_gradients_are_kept_every_nth_step(
 def test_without_a_run_folder_nothing_can_be_kept() -> None:
     with pytest.raises(ArgumentError, match="give run= too"):
         numcheck_torch.instrument(nn.Linear(2, 1), save="*")
+
+
+class Named(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"logits": self.relu(self.layer(x) * 1.0), "extra": x}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("output:layer", {"output:layer"}),
+        ("output:*", {"output:layer", "output:relu"}),
+        ("output.log*", {"output.logits"}),
+        ("output*", {"output:layer", "output:relu", "output.logits", "output.extra"}),
+    ],
+)
+def test_outputs_of_modules_are_kept_as_they_were(
+    tmp_path: Path, pattern: str, names: set[str]
+) -> None:
+    torch.manual_seed(0)
+    model = Named()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    numcheck_torch.instrument(
+        model, audit_first=False, every=2, run=tmp_path, save=pattern
+    )
+    with model.numcheck as monitor:
+        for _ in range(2):
+            optimizer.zero_grad()
+            hidden = model.layer(inputs()).detach()
+            square(model(inputs())["logits"]).backward()
+            with torch.no_grad():
+                model(inputs() * 100)
+            optimizer.step()
+            if monitor.step == 0:
+                first = hidden
+        (file,) = monitor.run_path.rglob("step-*.safetensors")
+    kept = load_tensors(file)
+    assert set(kept) == names
+    for name in names & {"output:layer", "output.logits"}:
+        want = first if name == "output:layer" else first.relu()
+        assert torch.equal(torch.from_numpy(kept[name]), want)
+    assert not torch.nn.modules.module._global_forward_hooks

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A look at a step's values: read at once, or by the next look."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from numcheck_torch import modes
+from numcheck_torch.bench import Bench
+from numcheck_torch.deferred import Deferred
+from numcheck_torch.sentinel import look
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+
+    from numcheck_torch.sentinel import Reading
+
+__all__ = ["Looking"]
+
+
+class Looking(Bench):
+    """A monitor that looks; `TorchMonitor` adds when, and what comes of it."""
+
+    _deferred: Deferred | None = None
+
+    def _failed(self, reading: Reading, *, unscaled: bool = False) -> None:
+        raise NotImplementedError
+
+    def _healthy(self) -> None:
+        raise NotImplementedError
+
+    def _clipped_away(self, total: torch.Tensor) -> None:
+        raise NotImplementedError
+
+    def _look(
+        self,
+        gradients: Sequence[tuple[str, torch.Tensor]],
+        losses: Sequence[torch.Tensor],
+        **others: torch.Tensor | None,
+    ) -> Reading:
+        """Look at values, and at what was checked by hand since the last look."""
+        checks = list(self._checks)
+        self._checks.clear()
+        with modes.none():
+            reading = look(gradients, losses, checks=checks, **others)
+        self._bad_checks = reading.checked
+        return reading
+
+    def _keep_program(self) -> None:
+        """Keep what the step did for one step more: its update may show as bad yet."""
+        is_kept = self._deferred is not None or self.program.is_small
+        self._earlier = (self.step, self.program) if is_kept else None
+
+    def _look_later(self) -> None:
+        """Launch a look, and read what the last one saw."""
+        checks = list(self._checks)
+        self._checks.clear()
+        with modes.none():
+            launched = Deferred(
+                self.step,
+                self._parameters.gradients(self.step),
+                self._window.losses,
+                total=None if self.clip is None else self.clip[1],
+                checks=checks,
+            )
+        self.observe(learning_rate=self._fleet.learning_rate)
+        was_healthy = self._read_deferred()
+        self._deferred = launched
+        if was_healthy:
+            self._healthy()
+
+    def _read_deferred(self) -> bool:
+        """Read what the last look saw, and act on it; whether all was well."""
+        deferred, self._deferred = self._deferred, None
+        if deferred is None:
+            return True
+        with modes.none():
+            reading = deferred.read(self._parameters.named(self.step))
+        with self._as_of(deferred.step):
+            self.observe(loss=reading.loss, gradient_norm=reading.norm)
+            self._bad_checks = reading.checked
+            if not reading.is_healthy:
+                self._failed(reading)
+            elif deferred.total is not None and reading.norm == math.inf:
+                self._clipped_away(deferred.total)
+        return reading.is_healthy
