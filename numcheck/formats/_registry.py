@@ -23,9 +23,13 @@ _BY_NAME: Final[dict[str, str]] = {
 _FLOAT_NAME: Final = re.compile(r"e(\d+)m(\d+)")
 # q8.8: signed fixed point, the sign counted among the integer bits; uq8.8: unsigned.
 _FIXED_NAME: Final = re.compile(r"(u?)q(\d+)[._](\d+)")
-_INTEGER_NAME: Final = re.compile(r"(u?)int(\d+)")
+# int8; the quantised qint8 and quint8 of PyTorch; s8, u8 and i8 of XLA and MLIR.
+_INTEGER_NAME: Final = re.compile(r"(?:q?(u?)int|(u)|[si])(\d+)")
 # fp8 and its like name a width alone.
 _FAMILY_NAME: Final = re.compile(r"(?:fp|float|f)_?(\d+)")
+# What C headers and C APIs put around a name: DT_FLOAT16, __nv_fp8_e4m3, half_t.
+_DECORATION: Final = re.compile(r"^(?:dt_|acl_|__nv_|_+)|_t$")
+_QUOTED: Final = re.compile(r"'([\w.]+)'")
 _REMARK: Final = re.compile(r"_*\(.*\)$")
 _MAX_EXPONENT_BITS: Final = 11
 _MAX_MANTISSA_BITS: Final = 52
@@ -98,11 +102,16 @@ def normalise(text: str) -> str:
     Example:
         >>> normalise("torch.Float16"), normalise("q8.8"), normalise("FP8-E4M3")
         ('float16', 'q8.8', 'fp8_e4m3')
+        >>> normalise("<class 'jax.numpy.bfloat16'>"), normalise("DT_FLOAT16")
+        ('bfloat16', 'float16')
     """
+    if match := _QUOTED.search(text):
+        text = match[1]
     text = text.strip().strip("<>'\"").lower().replace("-", "_").replace(" ", "_")
     if _FIXED_NAME.fullmatch(text):
         return text
-    return _REMARK.sub("", text).rpartition(".")[2].strip("'\"")
+    name = _REMARK.sub("", text).rpartition(".")[2].strip("'\"")
+    return _DECORATION.sub("", name)
 
 
 def _text_of(given: object) -> str:
@@ -138,8 +147,12 @@ def _ad_hoc(name: str) -> Format | None:
         whole, fraction = int(match[2]), int(match[3])
         return _integer(name, whole + fraction, fraction, signed=not match[1])
     if match := _INTEGER_NAME.fullmatch(name):
-        return _integer(name, int(match[2]), 0, signed=not match[1])
-    if name in ("bool", "bool_"):
+        unsigned, width = match[1] or match[2], int(match[3])
+        known = f"{'u' if unsigned else ''}int{width}"
+        return SCALAR_FORMATS.get(known) or _integer(
+            known, width, 0, signed=not unsigned
+        )
+    if name in ("bool", "bool_", "pred"):
         return _integer("bool", 1, 0, signed=False)
     return None
 
