@@ -61,6 +61,7 @@ def test_a_bad_loss_whose_gradients_are_finite_is_told_of_its_own_step() -> None
 def test_values_and_history_are_those_of_a_run_that_waits() -> None:
     results, histories = [], []
     for sync in (True, False):
+        torch.manual_seed(0)
         model, optimizer, monitor = watched(nn.Linear(4, 3), sync=sync)
         train(model, optimizer, bad_steps=())
         monitor.close()
