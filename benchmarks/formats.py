@@ -8,7 +8,8 @@ Process CPU time on one thread; contestants take turns, and each number is a med
 Two columns: `cached`, where the array stays in the processor's cache between turns as
 far as it fits, and `memory`, where every turn begins with the cache full of something
 else, as it is when a tensor has just been made by a training step. The two copies are
-the same code: their difference is the noise.
+the same code: their difference is the noise. gfloat and torchao (`pip install --no-deps
+gfloat torchao`) are compared where they are installed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import ml_dtypes  # noqa: E402 - threads are limited before numpy loads
 import numpy as np  # noqa: E402 - as above
 
 from numcheck.formats import quantize  # noqa: E402 - as above
-from numcheck.measure import CodeHistogram, summarize  # noqa: E402 - as above
+from numcheck.measure import CodeHistogram, fit, summarize  # noqa: E402 - as above
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +74,7 @@ def ours(x: np.ndarray, out: np.ndarray) -> dict[str, Contestant]:
         "summary of float16": lambda: summarize(half),
         "summary of bfloat16": lambda: summarize(brain),
         "codes of float16": lambda: CodeHistogram.of(half),
+        "fit of six formats": lambda: fit(x),
     }
 
 
@@ -198,6 +200,7 @@ TASKS: dict[str, Callable[[np.ndarray, np.ndarray], object]] = {
         x, "e4m3", block_size="tensor", out=out
     ),
     "summary and binades": lambda x, _: summarize(x, histogram=True),
+    "fit of six formats": lambda x, _: fit(x),
 }
 
 
