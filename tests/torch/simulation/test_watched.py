@@ -91,6 +91,24 @@ def test_an_overflow_that_the_device_hides_is_named(order: str) -> None:
     assert finding.site.op == "aten.mul.Tensor"
 
 
+def test_an_overflow_of_a_later_step_is_named_where_every_step_is_looked_at() -> None:
+    torch.manual_seed(0)
+    model: Any = Loud().half()
+    numcheck_torch.instrument(
+        numcheck_torch.simulate(model, "ascend910a"), every=1, on_error="record"
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    for large in (1.0, 1.0, 800.0):
+        optimizer.zero_grad()
+        x = (torch.randn(8, 64) * large).half()
+        model(x).float().mean().backward()
+        optimizer.step()
+    model.numcheck.close()
+    found = [(f.id, f.step, f.site.op) for f in model.numcheck.findings]
+    assert ("N601", 2, "aten.mul.Tensor") in found
+    assert all(step == 2 for _, step, _ in found)
+
+
 def test_a_nan_that_the_device_turns_into_zero_is_named() -> None:
     torch.manual_seed(0)
     layer = nn.Linear(8, 8)
