@@ -9,26 +9,27 @@ from typing import TYPE_CHECKING
 import pytest
 
 from numcheck.comparison import compare_traces
-from tests.cross.ported_block import Difference, flax_trace, torch_trace
+from tests.cross.ported_transformer import SAME, Difference, flax_trace, torch_trace
 
 if TYPE_CHECKING:
     from numcheck.record import Trace
 
 
 @functools.cache
-def reference() -> Trace:
-    return torch_trace()
+def original(framework: str) -> Trace:
+    return torch_trace() if framework == "torch" else flax_trace()
 
 
-def test_the_same_block_agrees_in_both_frameworks() -> None:
-    flax = flax_trace(Difference())
-    for pair in ((reference(), flax), (flax, reference())):
-        comparison = compare_traces(*pair)
+def test_the_same_transformer_agrees_in_both_frameworks() -> None:
+    pair = original("torch"), original("flax")
+    for a, b in (pair, pair[::-1]):
+        comparison = compare_traces(a, b)
         kinds = {d.pair.a.kind for d in comparison.departures}
         assert {"parameter", "module", "kept"} <= kinds
         assert comparison.first_difference is None
 
 
+@pytest.mark.parametrize(("port", "layer"), [("torch", 0), ("flax", 1)])
 @pytest.mark.parametrize(
     ("difference", "place"),
     [
@@ -40,11 +41,15 @@ def test_the_same_block_agrees_in_both_frameworks() -> None:
     ],
     ids=["epsilon", "mask", "scale", "gelu", "transposed"],
 )
-def test_a_planted_difference_is_named_at_its_layer(
-    difference: Difference, place: str
+def test_a_difference_planted_in_a_port_is_named_at_its_layer(
+    difference: Difference, place: str, port: str, layer: int
 ) -> None:
-    flax = flax_trace(difference)
-    for pair in ((reference(), flax), (flax, reference())):
-        first = compare_traces(*pair).first_difference
+    changes = (difference, SAME) if layer == 0 else (SAME, difference)
+    if port == "flax":
+        pair = original("torch"), flax_trace(changes)
+    else:
+        pair = original("flax"), torch_trace(changes)
+    for a, b in (pair, pair[::-1]):
+        first = compare_traces(a, b).first_difference
         assert first is not None
-        assert place in first.pair.a.path
+        assert first.pair.a.path[-3:] == ("blocks", str(layer), place)
