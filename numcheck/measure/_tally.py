@@ -151,7 +151,8 @@ class ElementTally:
         nonzero = int(np.count_nonzero(bits))
         counts.nonzero += nonzero
         lost = 0
-        if np.maximum.reduce(size) > min(fmt.max, -fmt.min):
+        may_clip = np.maximum.reduce(size) > min(fmt.max, -fmt.min)
+        if may_clip:
             over = _overflows(x, size, fmt)
             lost = int(np.count_nonzero(over & (q == 0)))
             counts.overflow += int(np.count_nonzero(over))
@@ -163,9 +164,16 @@ class ElementTally:
         if fmt.has_subnormals:
             small = int(np.count_nonzero(size < fmt.smallest_normal))
             counts.subnormal += small - (n - kept)
-        counts.signal += self._squared(x)
-        np.subtract(x, q, out=q)
-        counts.noise += self._squared(q)
+        wide = room.wide[:n]
+        np.copyto(wide, x)
+        counts.signal += sum_of_squares(wide)
+        # What rounding takes is a number of the same dtype; what clipping takes not.
+        if may_clip:
+            np.subtract(x, q, out=wide, dtype=np.float64)
+        else:
+            np.subtract(x, q, out=q)
+            np.copyto(wide, q)
+        counts.noise += sum_of_squares(wide)
 
     def _moved(self, values: Floats) -> Floats:
         """Return the values times the scale."""
@@ -180,11 +188,6 @@ class ElementTally:
             else:
                 np.ldexp(values, scale, out=x)
         return x
-
-    def _squared(self, x: Floats) -> float:
-        wide = self._room.wide[: x.size]
-        np.copyto(wide, x)
-        return sum_of_squares(wide)
 
     def shares(self) -> Shares:
         """Return what was counted so far."""

@@ -239,3 +239,21 @@ def test_a_result_can_be_written_where_it_is_wanted() -> None:
     for options in ({}, {"axis": 0}, {"block_size": "channel", "axis": 1}):
         assert quantize(x, "mxfp8", out=out, **options) is out
         assert same(out, quantize(x, "mxfp8", **options))
+
+
+@pytest.mark.parametrize("name", ["mxfp8", "nvfp4"])
+def test_a_result_can_be_written_over_its_input(name: str) -> None:
+    x = normal(64, 96)
+    x[3, 5] = np.nan
+    expected = quantize(x, name)
+    assert same(quantize(x, name, out=x), expected)
+    assert same(x, expected)
+
+
+def test_elements_without_a_negative_zero_give_none() -> None:
+    x = np.array([448.0, -1e-9, -0.0, -2.0] * 8, np.float32)
+    narrow = quantize(x, "e4m3fnuz", block_size=32, scale_rule="floor")
+    wide = quantize(x.astype(float), "e4m3fnuz", block_size=32, scale_rule="floor")
+    assert narrow[:4].tolist() == [448.0, 0.0, 0.0, -2.0]
+    assert not np.signbit(narrow[1:3]).any()
+    assert same(narrow, wide.astype(np.float32))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -74,6 +75,33 @@ def test_the_less_precise_dtype_decides_the_tolerance() -> None:
     assert compare(a, a, tolerances="msprobe").rtol == 2.0**-20
     assert compare(a, a, rtol=0.5).rtol == 0.5
     assert tolerance_for(get("e4m3")).rtol == 0.125
+
+
+# As torch.testing.assert_close, jax's test utilities and msprobe have them.
+@pytest.mark.parametrize(
+    ("convention", "name", "rtol", "atol"),
+    [
+        ("torch", "float16", 1e-3, 1e-5),
+        ("torch", "bfloat16", 1.6e-2, 1e-5),
+        ("torch", "float32", 1.3e-6, 1e-5),
+        ("torch", "float64", 1e-7, 1e-7),
+        ("jax", "float16", 1e-3, 1e-3),
+        ("jax", "bfloat16", 1e-2, 1e-2),
+        ("jax", "float32", 1e-6, 1e-6),
+        ("msprobe", "float16", 2.0**-10, 0.0),
+        ("msprobe", "bfloat16", 2.0**-8, 0.0),
+        ("msprobe", "float32", 2.0**-20, 0.0),
+    ],
+)
+def test_a_difference_at_the_tolerance_is_close_and_a_larger_one_is_not(
+    convention: Any, name: str, rtol: float, atol: float
+) -> None:
+    tolerance = tolerance_for(get(name), convention)
+    assert (tolerance.rtol, tolerance.atol) == (rtol, atol)
+    a = np.ones(2)
+    for factor, close in ((0.99, True), (1.01, False)):
+        b = a + factor * (rtol + atol)
+        assert compare(a, b, rtol=rtol, atol=atol).is_close is close
 
 
 def test_a_zero_reference_has_no_relative_error_to_speak_of() -> None:

@@ -100,6 +100,21 @@ def test_code_counts_give_the_same_shares_as_the_elements(dtype: type) -> None:
     assert fit(CodeHistogram.of(x)).formats == by_codes.formats
 
 
+@given(st.integers(0, 1000), st.sampled_from(TARGETS), st.integers(-110, 90))
+def test_float32_arrays_are_counted_like_their_float64_copies(
+    seed: int, name: str, scale: int
+) -> None:
+    with np.errstate(over="ignore", under="ignore"):
+        x = np.ldexp(spread(300, seed), scale).astype(np.float32)
+    narrow = fit(x, [name]).formats[0]
+    wide = fit(x.astype(np.float64), [name]).formats[0]
+    assert narrow.scale_log2 == wide.scale_log2
+    for shares in ("as_is", "scaled"):
+        mine, theirs = getattr(narrow, shares), getattr(wide, shares)
+        assert [getattr(mine, k) for k in KEYS] == [getattr(theirs, k) for k in KEYS]
+        assert mine.sqnr_db.low == pytest.approx(theirs.sqnr_db.low, rel=1e-9)
+
+
 @given(st.integers(0, 1000), st.sampled_from(TARGETS), st.integers(-20, 20))
 def test_bounds_from_binades_and_extremes_hold(
     seed: int, name: str, scale: int

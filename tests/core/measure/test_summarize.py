@@ -131,6 +131,21 @@ def test_other_byte_orders_are_read() -> None:
     )
 
 
+@pytest.mark.parametrize("zeros", [0, 1000], ids=["no zeros", "zeros"])
+@pytest.mark.parametrize("spread", [0, 10, 33, 100])
+def test_binades_of_many_elements_are_those_of_frexp(spread: int, zeros: int) -> None:
+    rng = np.random.default_rng(spread)
+    # Pieces of their own magnitudes, each within `spread` binades.
+    around = np.repeat(rng.integers(-20, 20, 7), 60_000)
+    exponents = around + rng.integers(0, spread + 1, around.size)
+    x = np.ldexp(rng.uniform(1, 2, around.size), exponents).astype(np.float32)
+    x *= rng.choice([-1, 1], x.size).astype(np.float32)
+    x[:zeros] = 0
+    found, counts = np.unique(np.frexp(x[x != 0])[1] - 1, return_counts=True)
+    expected = dict(zip(found.tolist(), counts.tolist(), strict=True))
+    assert summarize(x, histogram=True).exponents == expected
+
+
 any_array = (
     st.lists(st.floats(width=32), max_size=30)
     .map(np.array)
