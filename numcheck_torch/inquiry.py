@@ -11,6 +11,7 @@ from numcheck.diagnose.incident import Incident
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.report.experimenting import experimenting
 from numcheck_torch.distributed import of_rank
+from numcheck_torch.distributed.averaged import averaged, with_ranks_told
 from numcheck_torch.reopened import reopened
 from numcheck_torch.sentinel import FLAG, look
 from numcheck_torch.settings import settings_of_run
@@ -46,6 +47,10 @@ def inquire(
         settings.pop("dynamic_loss_scale", None)
     if not monitor.ranks.is_ours(reproduced=reproduced):
         return
+    hook = monitor.ranks.averaging(monitor.model) if reproduced is False else None
+    average = None if hook is None else _of_average(monitor, laboratory, hook)
+    if average is not None:
+        trace, reproduced = average, None
     incident = Incident(
         of_rank(trace, monitor.rank),
         step,
@@ -59,7 +64,10 @@ def inquire(
     with experimenting() as progress:
         found = investigate(incident, laboratory, experiments=wanted, progress=progress)
     monitor.keep(found.incident)
-    news = [f for f in found.findings if not (_is_ruin(f) and monitor.is_failing)]
+    said = found.findings
+    if average is not None:
+        said = tuple(with_ranks_told(f, hook or "") for f in said)
+    news = [f for f in said if not (_is_ruin(f) and monitor.is_failing)]
     monitor.deliver([reopened(f, laboratory) for f in news])
 
 
@@ -67,6 +75,21 @@ def _is_ruin(finding: Finding) -> bool:
     """Whether the origin is a parameter: after a failure, that is what it left."""
     site = finding.site
     return (site.kind, site.role) == ("source", "parameter")
+
+
+def _of_average(
+    monitor: TorchMonitor, laboratory: TorchLaboratory, hook: str
+) -> Trace | None:
+    """Return this rank's step with the averaging that made its gradients bad."""
+    named = monitor.model.named_parameters()
+    gradients = {name: p.grad for name, p in named if p.grad is not None}
+    try:
+        trace, outcomes = laboratory.replay(), laboratory.outcomes
+        if outcomes is None:
+            return None
+        return averaged(trace, outcomes, gradients, hook)
+    except Exception:  # noqa: BLE001 - an attempt; what was seen is at hand
+        return None
 
 
 def _bad_now(monitor: TorchMonitor) -> tuple[str, ...]:

@@ -24,5 +24,6 @@ def is_at_pole(scene: Scene) -> bool:
         return base.has_zero or base.has_negative
     if family in ("sqrt", "inverse_bounded"):
         return scene.kind == "nan"
-    overflows = ("matmul", "conv", "sum", "mean", "exp", "square", "cast", "mul")
+    sums = ("matmul", "conv", "sum", "mean", "collective")
+    overflows = (*sums, "exp", "square", "cast", "mul")
     return scene.kind == "nan" and family not in overflows

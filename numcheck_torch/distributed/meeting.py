@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol
 
 from numcheck.errors import NonFiniteError
 from numcheck.monitor import NumcheckWarning
+from numcheck_torch.distributed.averaged import hook_of
 from numcheck_torch.distributed.companions import Companions
 from numcheck_torch.distributed.place import is_connected
-from numcheck_torch.distributed.sharding import joins, partners
+from numcheck_torch.distributed.sharding import joins, partners, wrappers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -91,6 +92,16 @@ class Ranks:
         if self._companions is None:
             return "not every rank is watched, so ranks do not stop together"
         return ""
+
+    def averaging(self, model: torch.nn.Module) -> str | None:
+        """Return the user's own way to average gradients; None where none are.
+
+        Args:
+            model: the module without wrappers.
+        """
+        if self._companions is None:
+            return None
+        return hook_of([*self._called, *wrappers_of(model)])
 
     def is_ours(self, *, reproduced: bool | None) -> bool:
         """Say that this rank's step is bad; whether it is for this rank to explain.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import torch
 
-__all__ = ["joins", "partners", "why_not_replayed"]
+__all__ = ["joins", "partners", "why_not_replayed", "wrappers_of"]
 
 _SHARDING = {"FSDPModule", "FullyShardedDataParallel"}
 _SPEAKING = {"SyncBatchNorm"}
@@ -55,7 +55,7 @@ def partners(
         model: the module without wrappers.
         called: what the program calls, perhaps a wrapper.
     """
-    for wrapper in [*called, *_wrappers(model)]:
+    for wrapper in [*called, *wrappers_of(model)]:
         if "DistributedDataParallel" in _names(wrapper):
             group: Any = wrapper.process_group
             return distributed.get_process_group_ranks(group)
@@ -70,7 +70,7 @@ def joins(called: Iterable[torch.nn.Module]) -> bool:
     return any(bool(getattr(config, "enable", False)) for config in configs)
 
 
-def _wrappers(model: torch.nn.Module) -> list[Any]:
+def wrappers_of(model: torch.nn.Module) -> list[Any]:
     """Return the living data-parallel wrappers of a module that was watched first."""
     name = "DistributedDataParallel"
     found = [o for o in gc.get_objects() if type(o).__name__ == name]

@@ -113,6 +113,17 @@ def test_both_ranks_skip_an_update_that_is_bad_on_one() -> None:
     assert 2 in said[1]["skipped"]
 
 
+def test_gradients_that_only_their_average_breaks_are_told_so(tmp_path: Path) -> None:
+    said = ranks("--order", "compressed", "--fault", "large", run=str(tmp_path))
+    assert [r["raised"] for r in said] == [
+        [2, rank, "aten._to_copy.default"] for rank in range(WORLD)
+    ]
+    found = content_of_run(tmp_path).findings[0]
+    assert (found.id, found.site.dtype) == ("N105", "float16")
+    assert found.cause is not None
+    assert found.cause.cls == "precision"
+
+
 def test_sharded_ranks_stop_together_and_say_what_was_not_replayed() -> None:
     said = ranks("--order", "sharded", "--bad-rank", "0", on_error="raise")
     assert [r["raised"] and r["raised"][0] for r in said] == [2, 2]

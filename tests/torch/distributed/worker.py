@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import distributed, nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 import numcheck_torch
@@ -39,6 +40,11 @@ def wrapped(order: str, options: dict[str, Any], kind: str) -> tuple[nn.Module, 
     if order == "inside":
         inner = numcheck_torch.instrument(model, **options)
         return DistributedDataParallel(inner), inner.numcheck
+    if order == "compressed":
+        outer = DistributedDataParallel(model)
+        outer.register_comm_hook(None, default_hooks.fp16_compress_hook)
+        outer = numcheck_torch.instrument(outer, **options)
+        return outer, outer.numcheck
     if order == "sharded":
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
@@ -63,6 +69,9 @@ def train(model: nn.Module, bad_rank: int, fault: str) -> None:
         if step == 2 and rank == bad_rank:
             # Finite with NaN gradients, or infinite with finite gradients.
             loss = loss + ((loss - loss).sqrt() if fault == "nan" else torch.inf)
+        if step == 2 and fault == "large":
+            # On every rank finite gradients that float16 cannot hold.
+            loss = loss * 1e8
         loss.backward()
         optimizer.step()
 
