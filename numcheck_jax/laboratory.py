@@ -82,7 +82,12 @@ class JaxLaboratory:
         with self._running():
             shadow: Literal["float32"] | None = "float32" if self.beside else None
             self.last = replay(
-                self.call, self.program, self.roles, shadow=shadow, seen=self.seen
+                self.call,
+                self.program,
+                self.roles,
+                shadow=shadow,
+                seen=self.seen,
+                compares=False,
             )
         return self.last.trace
 

@@ -19,6 +19,7 @@ from numcheck_jax.interpreter.lifting import Lifting, dtype_of
 from numcheck_jax.interpreter.loop import interpret_closed
 from numcheck_jax.interpreter.rules.staged_calls import inline_sharded
 from numcheck_jax.interpreter.staged import StagedTape
+from numcheck_jax.interpreter.stretches import QUICK
 from numcheck_jax.interpreter.table import REPLAYED
 
 if TYPE_CHECKING:
@@ -103,12 +104,16 @@ def _jitted(
     closed = eqn.params["jaxpr"]
     known = _COMPILED.setdefault(closed.jaxpr, {})
     to = tape.target.to
-    if to not in known:
+    # What must repeat every bit is compiled as the user's program is.
+    is_inner = any(isinstance(c.value, jax.core.Tracer) for c in operands)
+    is_quick = to != "same" and not is_inner and jax.default_backend() == "cpu"
+    if (to, is_quick) not in known:
         shardings = (eqn.params.get(k, ()) for k in ("in_shardings", "out_shardings"))
         if closed.effects or any(map(_is_placed, itertools.chain(*shardings))):
             return inline_sharded(tape, eqn, operands, Frame())
-        known[to] = jax.jit(lift(closed, to))
-    return [Cell(v) for v in known[to](*(c.value for c in operands))]
+        options = QUICK if is_quick else None
+        known[to, is_quick] = jax.jit(lift(closed, to), compiler_options=options)
+    return [Cell(v) for v in known[to, is_quick](*(c.value for c in operands))]
 
 
 def _is_placed(sharding: Any) -> bool:
@@ -116,9 +121,9 @@ def _is_placed(sharding: Any) -> bool:
 
 
 _RULES: Final[dict[str, Rule]] = {**REPLAYED, "jit": _jitted, "pjit": _jitted}
-_COMPILED: Final[weakref.WeakKeyDictionary[Jaxpr, dict[Target, Callable[..., Any]]]] = (
-    weakref.WeakKeyDictionary()
-)
+_COMPILED: Final[
+    weakref.WeakKeyDictionary[Jaxpr, dict[tuple[Target, bool], Callable[..., Any]]]
+] = weakref.WeakKeyDictionary()
 
 
 def evaluate(lifting: Lifting, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:

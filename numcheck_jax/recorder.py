@@ -50,6 +50,7 @@ def record(
     loss_outputs: Sequence[int] | None = None,
     shadow: Literal["float32"] | None = None,
     early_stop: bool = False,
+    compares: bool = True,
 ) -> Recording:
     """Run a program on concrete values and record every number it computes.
 
@@ -63,9 +64,10 @@ def record(
         shadow: run beside it the same program with its lower-precision dtypes
             lifted, and measure how far each value departs.
         early_stop: stop after the first non-finite value born of finite ones.
+        compares: False runs the shadow for what it compiled alone.
     """
     lifting = Lifting(shadow) if shadow is not None else None
-    tape = ConcreteTape(CONCRETE, lifting, early_stop=early_stop)
+    tape = ConcreteTape(CONCRETE, lifting, early_stop=early_stop, compares=compares)
     values = fresh_references(closed, args)
     cells = [
         tape.source(value, site) for value, site in zip(values, in_sites, strict=True)

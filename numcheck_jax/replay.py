@@ -72,6 +72,7 @@ def replay(
     *,
     shadow: Literal["float32"] | None = None,
     seen: Mapping[Key, Summary] | None = None,
+    compares: bool = True,
 ) -> Replay:
     """Run a call's program on its own arguments and record every operator.
 
@@ -82,6 +83,7 @@ def replay(
         shadow: run beside it its float32 lift.
         seen: what the user really got. Kept sites hold the replay's own values,
             unless only one of the two is finite: then what the user got counts.
+        compares: False runs the shadow for what it compiled alone.
     """
     builder = TraceBuilder(call.step, call.rank)
     recording = record(
@@ -91,6 +93,7 @@ def replay(
         in_sites=source_sites(call, program, roles),
         loss_outputs=roles.losses(program.outputs),
         shadow=shadow,
+        compares=compares,
     )
     own, places = _add_kept(
         builder, call, program, roles, recording.outs, recording.sites, seen or {}

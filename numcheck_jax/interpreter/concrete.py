@@ -40,6 +40,7 @@ class ConcreteTape(Tape):
         lifting: Lifting | None = None,
         *,
         early_stop: bool = False,
+        compares: bool = True,
     ) -> None:
         """Start an empty tape.
 
@@ -47,9 +48,11 @@ class ConcreteTape(Tape):
             rules: rule of each primitive that needs one of its own.
             lifting: how the shadow's dtypes are chosen; None runs without a shadow.
             early_stop: raise `NonFiniteFoundError` after the first birth.
+            compares: measure how far values depart from the shadow, where one runs.
         """
         super().__init__(rules, lifting)
         self.early_stop = early_stop
+        self.compares = compares
         self.jits = 0
         self._made: deque[Made] = deque()
 
@@ -72,7 +75,7 @@ class ConcreteTape(Tape):
         """Measure a value and its departure from the shadow."""
         node = self.graph.nodes[index]
         node.summary = summarize(value)
-        if self.lifting is not None:
+        if self.lifting is not None and self.compares:
             node.departure = 0.0 if shadow is None else departure(value, shadow)
         if self.early_stop and self._is_birth(node):
             raise NonFiniteFoundError

@@ -40,7 +40,7 @@ _MOST_BYTES: Final = 256 * 2**20
 _REPEATS: Final = 8
 """Equations of one kind, on average, from which compiling each kind once is cheaper."""
 
-_QUICK: Final = {
+QUICK: Final = {
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
 }
@@ -93,7 +93,7 @@ class Stretch:
         self._jaxpr = jaxpr.replace(
             constvars=[], invars=list(self.inputs), outvars=[], eqns=list(eqns)
         )
-        options = _QUICK if jax.default_backend() == "cpu" else None
+        options = QUICK if jax.default_backend() == "cpu" else None
         self._compiled = jax.jit(
             self._run, static_argnames="target", compiler_options=options
         )
