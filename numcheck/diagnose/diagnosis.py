@@ -16,12 +16,14 @@ from numcheck.diagnose.device import device_notes, hidden_faults
 from numcheck.diagnose.dynamics import trends
 from numcheck.diagnose.finding import Evidence, Fact, Finding
 from numcheck.diagnose.harm import harm_rank
+from numcheck.diagnose.incident import Incident
 from numcheck.diagnose.load import format_of
 from numcheck.diagnose.provenance import Origin, trace_back
 from numcheck.diagnose.rules import what_broke
 from numcheck.diagnose.scene import Scene
 from numcheck.diagnose.silent import departed
 from numcheck.diagnose.silent.smothered import smothered
+from numcheck.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.causes import Explanation
     from numcheck.diagnose.device import HiddenScene
     from numcheck.diagnose.finding import Advice, FaultKind, Field
-    from numcheck.diagnose.incident import Experiment, Incident
+    from numcheck.diagnose.incident import Experiment
     from numcheck.diagnose.provenance import Provenance
     from numcheck.diagnose.silent import Departed
     from numcheck.record.site import Site
@@ -46,6 +48,9 @@ def diagnose(incident: Incident) -> tuple[Finding, ...]:
     Args:
         incident: the recorded step, with the experiments that were run. Nothing is
             run here.
+
+    Raises:
+        ArgumentTypeError: `incident` is something else.
 
     Returns:
         Findings; empty when no harm was done.
@@ -64,6 +69,12 @@ def diagnose(incident: Incident) -> tuple[Finding, ...]:
         >>> [(f.id, f.site.op, f.kind) for f in diagnose(Incident(step.build(), 0))]
         [('N301', 'log', '-inf')]
     """
+    given: object = incident
+    if not isinstance(given, Incident):
+        raise ArgumentTypeError(
+            f"incident must be a numcheck.diagnose.Incident, got {type(given).__name__}"
+            "; a run folder is diagnosed by `numcheck report FOLDER`"
+        )
     searches = bool(incident.settings.get("dynamic_loss_scale"))
     provenance = trace_back(incident.view, searches_scale=searches)
     found = [

@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import tomllib
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from numcheck.errors import ArgumentError
-from numcheck.report.messages import catalogue, language, text
+from numcheck.report.messages import catalogue, has_text, language, text
 from numcheck.report.styled import columns, drawn
 from numcheck.report.terminal import line_width, wants_colour
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from importlib.resources.abc import Traversable
 
-__all__ = ["explanation", "rule_ids", "rule_list"]
+__all__ = ["FRAMEWORKS", "explanation", "fixes", "rule_ids", "rule_list"]
+
+FRAMEWORKS: Final = {"torch": "PyTorch", "jax": "JAX, Flax", "ascend": "Ascend NPU"}
 
 
 def rule_ids() -> tuple[str, ...]:
@@ -57,11 +62,38 @@ def explanation(
     lang = language(lang)
     page = _page_file(wanted, lang)
     written = page.read_text("utf-8") if page.is_file() else _short(wanted, lang)
+    written = f"{_introduced(written, wanted, lang)}\n{_in_code(wanted, lang)}"
     return _laid_out(written, width=line_width(width), colour=wants_colour(colour))
 
 
 def _page_file(rule: str, lang: str) -> Traversable:
     return files("numcheck.report") / "explain" / lang / f"{rule}.md"
+
+
+def _introduced(page: str, rule: str, lang: str) -> str:
+    """Return a page that says below its title what kind of id it explains."""
+    is_cause = has_text(f"rule.{rule}.cause")
+    kind = text(f"report.explain.{'why' if is_cause else 'what'}", lang)
+    title, _, rest = page.partition("\n")
+    return f"{title}\n\n{kind}\n{rest}"
+
+
+def _in_code(rule: str, lang: str) -> str:
+    """Return the repair in code for each framework."""
+    known = next((fix for fix in fixes() if rule in fix["rules"]), None)
+    if known is None:
+        return ""
+    lines = [f"## {text('report.explain.fixes', lang)}"]
+    for framework, name in FRAMEWORKS.items():
+        lines += ["", f"{name}:", "", "```python", known[framework].strip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+@functools.cache
+def fixes() -> tuple[Mapping[str, Any], ...]:
+    """Return the repairs in code: the rules each is for, and a text by framework."""
+    file = files("numcheck.report") / "explain" / "fixes.toml"
+    return tuple(tomllib.loads(file.read_text("utf-8")).values())
 
 
 def _short(rule: str, lang: str) -> str:

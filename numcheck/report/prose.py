@@ -169,6 +169,7 @@ class Prose:
             key = f"rule.{cause.rule}.title"
         return self.say(
             "report.cause_line.known",
+            rule=cause.rule,
             cls=self.say(f"report.cause.{cause.cls}"),
             certainty=self.say(f"report.certainty.{cause.certainty}"),
             text=self.say(key, **cause.fields),
@@ -179,8 +180,11 @@ class Prose:
         for advice in self.finding.help:
             yield self._advice(advice)
         cause = self.finding.cause
-        rule = self.finding.id if cause is None else cause.rule
-        yield self.say("report.help_line.explain", rule=rule)
+        known = self.finding.id
+        if cause is None or cause.rule == known:
+            yield self.say("report.help_line.explain", rule=known)
+        else:
+            yield self.say("report.help_line.explain_both", id=known, rule=cause.rule)
 
     def _advice(self, advice: Advice) -> str:
         return self.say(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from numcheck.diagnose import diagnose
+from numcheck.errors import ArgumentTypeError
 from numcheck.record import Event
 from tests.core.diagnose.story import Story, ran
 
@@ -361,3 +362,9 @@ def test_a_rate_that_only_raw_inputs_make_diverge_is_the_fault_of_the_data() -> 
     assert told(diverged(255.0, 0.01))[1:] == ("data", "N056")
     assert told(diverged(255.0, 3.0))[1:] == ("dynamics", "N751")
     assert told(diverged(1.0, 0.01))[1:] == ("dynamics", "N751")
+
+
+@pytest.mark.parametrize("given", ["x", None, 3])
+def test_what_is_no_incident_is_refused_by_name(given: object) -> None:
+    with pytest.raises(ArgumentTypeError, match="incident must be a numcheck"):
+        diagnose(given)  # type: ignore[arg-type]
