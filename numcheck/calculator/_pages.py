@@ -128,7 +128,7 @@ def range_page(fates: Sequence[Fate], lang: str | None = None) -> str:
     Example:
         >>> from numcheck.calculator._fate import fate_of
         >>> print(range_page([fate_of(464.0, "e4m3")], "en").splitlines()[0])
-        464 is above the largest number and rounds to it: 448
+        464 is beyond the largest number and rounds to it: 448
     """
     paragraphs = [_fate_paragraph(fate, lang) for fate in fates]
     return "\n\n".join([*paragraphs, text("calculator.range.negative", lang)])
@@ -151,7 +151,7 @@ def _fate_paragraph(fate: Fate, lang: str | None) -> str:
         ends = {"below": number(fate.below), "above": number(fate.above)}
         known.append(say("between", **ends))
     if known:
-        lines.append("  " + "; ".join(known))
+        lines.append("  " + text("calculator.also", lang).join(known))
     margins = ("headroom", "overflow_margin", "underflow_margin", "flush_margin")
     if fate.headroom is not None:
         facts = [(say(key), bits_text(getattr(fate, key))) for key in margins]
@@ -261,10 +261,12 @@ def _block_page(fmt: BlockFormat, lang: str | None) -> str:
     else:
         layout = say("layout", block=fmt.block, **parts)
     if fmt.tensor_scale is not None:
-        layout += "; " + say("tensor", scale=fmt.tensor_scale.name)
+        layout += text("calculator.also", lang) + say(
+            "tensor", scale=fmt.tensor_scale.name
+        )
     if fmt.micro_exponents:
         counts = " + ".join(map(str, fmt.micro_exponents))
-        layout += "; " + say("micro", counts=counts)
+        layout += text("calculator.also", lang) + say("micro", counts=counts)
     first, last = fmt.flush_ratio_octaves
     octaves = f"{fmt.max_block_ratio_octaves:.1f}"
     facts = [

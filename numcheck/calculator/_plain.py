@@ -26,9 +26,15 @@ def number(value: float | None) -> str:
         ('65504', '127.99609375', '3.38953139e+38')
         >>> number(-0.5), number(None)
         ('−0.5', '–')
+        >>> number(float("-inf")), number(float("nan"))
+        ('−Inf', 'NaN')
     """
     if value is None:
         return "–"
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Inf" if value > 0 else "\u2212Inf"
     exact = f"{value:.12g}"
     short = exact if float(exact) == value and len(exact) <= 13 else f"{value:.9g}"
     return short.replace("-", "\u2212", 1) if short.startswith("-") else short

@@ -119,7 +119,7 @@ def test_every_format_has_an_answer_for_every_value(name: str, lang: str) -> Non
 
 def test_the_page_says_what_a_person_needs() -> None:
     output = run("range", "fp16", "70000").output
-    assert "overflows: becomes inf; a saturating cast gives 65504" in output
+    assert "overflows: becomes Inf; a saturating cast gives 65504" in output
     assert "−0.10" in output
 
 
