@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from numcheck.diagnose.device.hidden import is_flagged, is_saturated
@@ -35,8 +36,7 @@ def device_notes(incident: Incident, *, found: bool) -> tuple[Finding, ...]:
         found: whether the step itself has a finding.
     """
     notes = [*_mode(incident), *_flag(incident, found=found)]
-    if found:
-        notes += _half_precision(incident)
+    notes += _half_precision(incident) if found else _masks(incident)
     return tuple(notes)
 
 
@@ -72,6 +72,24 @@ def _flag(incident: Incident, *, found: bool) -> Iterator[Finding]:
         others = incident.settings.get("flag_readers", 0)
         seen = Evidence("flag_without_operator", {"others": int(others)})
         yield _finding(incident, "N603", "note", kept, {}, seen, "clear_flag")
+
+
+def _masks(incident: Incident) -> Iterator[Finding]:
+    """Say where a fused attention has rows that see nothing, and gave numbers."""
+    for site in incident.trace.sites:
+        facts = dict(site.detail)
+        if "mask_hidden_rows" not in facts or site.phase == "backward":
+            continue
+        rows: dict[str, Field] = {
+            "rows": facts["mask_hidden_rows"],
+            "of": facts.get("mask_rows", facts["mask_hidden_rows"]),
+        }
+        seen = [Evidence("mask_hidden_rows", rows)]
+        if "mask_upside_down" in facts:
+            seen.insert(0, Evidence("mask_upside_down", {"value": 1.0}))
+        note = _finding(incident, "N609", "note", site, {}, seen[0], "npu_mask")
+        yield dataclasses.replace(note, evidence=tuple(seen))
+        return
 
 
 def _half_precision(incident: Incident) -> Iterator[Finding]:

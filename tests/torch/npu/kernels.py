@@ -10,6 +10,10 @@ import torch
 __all__ = ["fused_operators"]
 
 
+HIDDEN = float("-inf")
+"""What the kernel puts where the mask hides; some put a large number there."""
+
+
 def fused_operators() -> torch.library.Library:
     """Return the library that defines them."""
     library = torch.library.Library("npu", "DEF")
@@ -39,7 +43,7 @@ def _scores(
 ) -> torch.Tensor:
     scores = query @ key.transpose(-1, -2) * scale
     hidden = None if mask is None else mask.bool()
-    return scores if hidden is None else scores.masked_fill(hidden, float("-inf"))
+    return scores if hidden is None else scores.masked_fill(hidden, HIDDEN)
 
 
 def _attention(

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 
+from tests.torch.npu import kernels
 from tests.torch.npu.device import CHIP, chip
-from tests.torch.npu.programs import Roots, Squares, first, train
+from tests.torch.npu.programs import Attends, Roots, Squares, first, train
 
 SATURATING = {"soc": 104, "saturates": True}
 RELU = "aten::relu"
@@ -158,3 +159,33 @@ def test_operands_that_were_bad_when_made_were_not() -> None:
     found = first(train(Roots(), large=900.0, dtype=torch.float32))
     assert found.cause is not None
     assert found.cause.rule != "N655"
+
+
+CAUSAL = torch.ones(6, 6, dtype=torch.bool).triu(1)
+PADDED = torch.zeros(6, 6, dtype=torch.bool)
+PADDED[4:] = True
+
+
+@pytest.mark.parametrize(
+    ("mask", "told"),
+    [
+        pytest.param(~CAUSAL, ["mask_upside_down", "mask_hidden_rows"], id="polarity"),
+        pytest.param(PADDED, ["mask_hidden_rows"], id="rows that see nothing"),
+    ],
+)
+def test_a_mask_that_hides_rows_is_noted_where_the_kernel_gives_numbers(
+    mask: torch.Tensor, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "HIDDEN", -1e4)
+    monitor = train(Attends(mask), dtype=torch.float32, shape=(2, 6, 8))
+    (note,) = monitor.findings
+    assert (note.id, note.severity, note.site.family) == ("N609", "note", "attention")
+    assert [e.key for e in note.evidence] == told
+
+
+def test_a_mask_that_leaves_every_row_a_key_is_not_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernels, "HIDDEN", -1e4)
+    monitor = train(Attends(CAUSAL), dtype=torch.float32, shape=(2, 6, 8))
+    assert ids(monitor) == []
