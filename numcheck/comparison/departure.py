@@ -55,6 +55,16 @@ class Departure:
     roundings: float
     verdict: Verdict
 
+    @property
+    def is_by_magnitude(self) -> bool:
+        """Whether nothing but the largest magnitude could be compared.
+
+        A step that was recorded cheaply, not audited, holds no sums.
+        """
+        sums = (self.pair.summary_a.rms, self.pair.summary_b.rms)
+        finite = self.pair.summary_a.is_finite and self.pair.summary_b.is_finite
+        return bool(finite) and None in sums
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Comparison:
@@ -156,7 +166,7 @@ def _judge(pairs: tuple[Pair, ...]) -> tuple[Departure, ...]:
 
 
 def _finite_differs(pair: Pair) -> bool:
-    return pair.summary_a.is_finite != pair.summary_b.is_finite
+    return {pair.summary_a.is_finite, pair.summary_b.is_finite} == {True, False}
 
 
 def roundings(pair: Pair) -> float:
@@ -166,9 +176,9 @@ def roundings(pair: Pair) -> float:
     where another gives Inf.
     """
     a, b = pair.summary_a, pair.summary_b
-    if a.n != b.n or a.is_finite != b.is_finite:
+    if a.n != b.n or _finite_differs(pair):
         return math.inf
-    if a.is_finite is False:
+    if a.is_finite is False or b.is_finite is False:
         return 0.0
     unit = max(_unit(pair.a.site.dtype), _unit(pair.b.site.dtype))
     return max((d / unit for d in _differences(a, b)), default=0.0)

@@ -55,7 +55,7 @@ def points(view: StepView, *, operators: bool = False) -> list[Point]:
     ends = _module_ends(view)
     for site in view.trace.sites:
         summary = view.summary(site)
-        if summary is None:
+        if summary is None or not _is_measured(summary):
             continue
         for kind, path in _names(
             site, ends_module=site.index in ends, operators=operators
@@ -66,6 +66,12 @@ def points(view: StepView, *, operators: bool = False) -> list[Point]:
             full = (*path, f"#{count}") if count else path
             found.append(Point(kind, full, site, summary, site.index))
     return found
+
+
+def _is_measured(summary: Summary) -> bool:
+    """Whether it holds more than a number of elements, if there are any."""
+    known = (summary.amax, summary.low, summary.nan)
+    return summary.n == 0 or any(value is not None for value in known)
 
 
 def _names(

@@ -96,4 +96,7 @@ def notes(comparison: Comparison, a: str, b: str, lang: str | None) -> list[str]
     guessed = sum(p.how == "order" for p in alignment.pairs)
     if guessed:
         told.append(text("compare.paired_by_order", lang, count=guessed))
+    coarse = sum(d.is_by_magnitude for d in comparison.departures)
+    if coarse:
+        told.append(text("compare.by_magnitude", lang, count=coarse))
     return told

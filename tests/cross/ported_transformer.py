@@ -174,9 +174,7 @@ def torch_trace(changes: Changes = (SAME,) * DEPTH) -> Trace:
     net.load_state_dict({n: torch.from_numpy(w) for n, w in weights(changes).items()})
     tokens, targets = map(torch.from_numpy, batch())
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-    watched = numcheck_torch.instrument(
-        net, optimizer, level="trace", audit_first=False
-    )
+    watched = numcheck_torch.instrument(net, optimizer, level="trace")
     with watched.numcheck:
         logits = watched(tokens)
         functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).backward()
@@ -194,9 +192,7 @@ def flax_trace(changes: Changes = (SAME,) * DEPTH) -> Trace:
         logged = jax.nn.log_softmax(net.apply(params, tokens))
         return -jnp.take_along_axis(logged, targets[..., None], -1).mean()
 
-    step = numcheck_jax.instrument(
-        jax.jit(jax.value_and_grad(loss)), level="trace", audit_first=False
-    )
+    step = numcheck_jax.instrument(jax.jit(jax.value_and_grad(loss)), level="trace")
     with step.numcheck:
         step(flax_params(weights(changes)), *map(jnp.asarray, batch()))
     trace = step.numcheck.trace

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,14 @@ from numcheck.comparison import compare_traces
 from numcheck.comparison.names import canonical
 from numcheck.errors import ArgumentError
 from numcheck.record import RunWriter
+from numcheck.report.comparison import comparison_table
 from tests.core.comparison.runs import FLAX, SCOPES, layers, run
 from tests.core.foreign.dumps import SAMPLES
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from numcheck.record import Trace
 
 
 @pytest.mark.parametrize(
@@ -106,6 +110,43 @@ def test_nan_against_inf_is_equal_and_against_a_number_is_not() -> None:
     first = compare_traces(runs[0], runs[1]).first_difference
     assert first is not None
     assert first.verdict == "non-finite"
+
+
+def cheap(trace: Trace, *fields: str) -> Trace:
+    """Returns a trace of which some fields were not measured."""
+    missing = dict.fromkeys(fields)
+    measured = {
+        key: {i: dataclasses.replace(s, **missing) for i, s in held.items()}
+        for key, held in trace.summaries.items()
+    }
+    return dataclasses.replace(trace, summaries=measured)
+
+
+def test_what_was_not_measured_is_no_difference() -> None:
+    a = run(SCOPES, layers(np.random.default_rng(0), 4), {})
+    b = cheap(a, "nan", "pos_inf", "neg_inf", "total", "total_sq", "low", "high")
+    for pair in ((a, b), (b, a)):
+        comparison = compare_traces(*pair)
+        assert comparison.first_difference is None
+        assert len(comparison.departures) == 8
+
+
+def test_points_without_sums_are_said_to_be_compared_coarsely() -> None:
+    a = run(SCOPES, layers(np.random.default_rng(0), 4), {})
+    whole = comparison_table(compare_traces(a, a), "a", "b", lang="en", width=200)
+    table = comparison_table(
+        compare_traces(a, cheap(a, "total", "total_sq")), "a", "b", lang="en", width=200
+    )
+    assert "8 points were compared by largest magnitude alone" in table
+    assert "largest magnitude" not in whole
+
+
+def test_nothing_measured_is_nothing_to_compare() -> None:
+    a = run(SCOPES, layers(np.random.default_rng(0), 4), {})
+    fields = ("nan", "pos_inf", "neg_inf", "total", "total_sq", "low", "high", "amax")
+    comparison = compare_traces(a, cheap(a, *fields))
+    assert comparison.departures == ()
+    assert len(comparison.alignment.only_a) == 8
 
 
 def test_what_has_no_partner_is_listed() -> None:
