@@ -149,10 +149,23 @@ def _independent(
     kept: list[Origin] = []
     downstream: set[int] = set()
     for origin in ranked:
-        if origin.site.index not in downstream:
+        at = next((i for i, k in enumerate(kept) if _is_slope(origin.site, k.site)), -1)
+        if at >= 0:
+            both = {s.index for s in (*kept[at].harm, *origin.harm)}
+            harm = tuple(s for s in hurt if s.index in both)
+            kept[at] = dataclasses.replace(kept[at], harm=harm)
+        elif origin.site.index not in downstream:
             kept.append(origin)
             _spread(view, origin.site.index, downstream)
     return tuple(kept)
+
+
+def _is_slope(site: Site, forward: Site) -> bool:
+    """Whether an operator differentiates another, which broke in the same place."""
+    if site.phase != "backward" or site.source is None:
+        return False
+    op = next((value for name, value in site.detail if name == "forward_op"), None)
+    return op == forward.op and site.source == forward.source
 
 
 def _importance(origin: Origin) -> tuple[int, bool, int]:

@@ -34,11 +34,10 @@ def broken(loss: torch.Tensor, step: int) -> torch.Tensor:
 def first_of(monitor: TorchMonitor) -> Finding:
     """Return the finding, once it is known that nothing else was blamed."""
     monitor.close()
-    errors = [f for f in monitor.findings if f.severity == "error"]
-    lines = {f.site.source.text for f in errors if f.site.source is not None}
-    assert all("# the origin" in line for line in lines)
-    assert len([f for f in errors if f.phase == "forward"]) == 1
-    return errors[0]
+    (found,) = [f for f in monitor.findings if f.severity == "error"]
+    assert found.site.source is not None
+    assert "# the origin" in found.site.source.text
+    return found
 
 
 def assert_log(found: Finding, step: int = BAD) -> None:
