@@ -47,7 +47,8 @@ class Rehearsal:
         # entry afterwards.
         written = call.operator.written and call.operator.writes(call.args, call.kwargs)
         slots = entry.slots[-len(written) :] if written else ()
-        if written and not all(map(Slot.fits, slots, written)):
+        is_other = entry.numbers is not None and entry.numbers != _numbers(call)
+        if is_other or (written and not all(map(Slot.fits, slots, written))):
             self._script.cut()
             return None
         if entry.reads:
@@ -92,7 +93,9 @@ class Rehearsal:
         for position, site in enumerate(flat):
             if site >= first:
                 known.setdefault(site, position)
-        self._append(call.overload, first, outcome, known)
+        is_derived = any(self._log.is_derived(site) for site, _, _ in outcome)
+        numbers = _numbers(call) if is_derived else None
+        self._append(call.overload, first, outcome, known, numbers)
 
     def repeat(self, what: tuple[str, str], tensor: torch.Tensor) -> int | None:
         """Take a source or kept value over; None when it is to be added anew."""
@@ -135,12 +138,14 @@ class Rehearsal:
         first: int,
         outcome: Sequence[tuple[int, torch.Tensor, bool]],
         reads: dict[int, int],
+        numbers: tuple[tuple[str, str | float], ...] | None = None,
     ) -> None:
         slots = tuple(Slot(s, t.shape, t.dtype, m) for s, t, m in outcome)
         sites = tuple(self._log.builder.sites[first:])
         pairs = tuple((position, site) for site, position in reads.items())
         scope = self._around.scopes.top
-        self._script.append(Entry(what, scope, first, sites, pairs, slots))
+        entry = Entry(what, scope, first, sites, pairs, slots, numbers)
+        self._script.append(entry)
 
     def _next(self, what: Any) -> Entry | None:
         first = len(self._log.builder.sites)
@@ -151,3 +156,7 @@ class Rehearsal:
             if position < len(tensors):
                 self._log.memory.set(tensors[position], site, is_write=False)
                 self._meter.take(site, tensors[position])
+
+
+def _numbers(call: Call) -> tuple[tuple[str, str | float], ...]:
+    return call.operator.scalars(call.args, call.kwargs)

@@ -47,6 +47,7 @@ class Entry:
         sites: all sites it added.
         reads: operands that were first seen here: (position, site).
         slots: its outputs.
+        numbers: those it was given, where extremes were made of them.
     """
 
     what: Any
@@ -55,6 +56,7 @@ class Entry:
     sites: tuple[Site, ...]
     reads: tuple[tuple[int, int], ...]
     slots: tuple[Slot, ...]
+    numbers: tuple[tuple[str, str | float], ...] | None = None
 
     def fits(self, outputs: Sequence[torch.Tensor]) -> bool:
         """Whether outputs look like those of the last step."""

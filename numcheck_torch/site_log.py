@@ -13,6 +13,7 @@ from numcheck.measure.summary import Summary
 from numcheck.record.site import Site
 from numcheck_torch.dataflow import Memory, Stale
 from numcheck_torch.dtypes import MONOTONE, format_name
+from numcheck_torch.monotone import WORTH_IT, change_of, changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numcheck.record.site import Effect, Phase, Role
     from numcheck.record.trace import TraceBuilder
     from numcheck_torch.meters import Meter
+    from numcheck_torch.monotone import Change
     from numcheck_torch.operators import Operator
 
 __all__ = ["SiteLog"]
@@ -60,8 +62,9 @@ class SiteLog:
         self._extremes_only = extremes_only
         # Sites that hold exactly the elements of an earlier one.
         self._same: dict[int, int] = {}
-        # Casts whose extremes are those of an earlier site, cast.
+        # Casts, and what keeps order: their extremes are made of an earlier site's.
         self._rounded: dict[int, int] = {}
+        self._changes: dict[int, Change] = {}
 
     def site_of(self, tensor: torch.Tensor) -> int:
         """Return the site of a tensor's value, making one where there is none."""
@@ -142,6 +145,9 @@ class SiteLog:
             return index, False
         if effect == "uninitialised" or self._follows(index, site, parents):
             return index, False
+        is_real = effect == "compute" and not tensor.is_complex()
+        if is_real and self._keeps_order(index, site, parents):
+            return index, False
         return index, True
 
     def read(self) -> None:
@@ -151,7 +157,12 @@ class SiteLog:
             summary = found.get(self._same.get(index, index))
             operand = found.get(self._rounded.get(index, -1))
             if operand is not None:
-                summary = _rounded(operand, site.dtype)
+                change = self._changes.get(index)
+                summary = (
+                    _rounded(operand, site.dtype)
+                    if change is None
+                    else changed(operand, change, site.dtype)
+                )
             if summary is not None:
                 found[index] = summary
                 self.builder.measure(index, summary)
@@ -170,8 +181,7 @@ class SiteLog:
         """
         self.builder.sites.extend(sites)
         for site in sites:
-            self._same.pop(site.index, None)
-            self._rounded.pop(site.index, None)
+            self._forget(site.index)
             if site.index in following:
                 self._follows(site.index, site, site.parents)
 
@@ -182,9 +192,13 @@ class SiteLog:
 
     def _append(self, site: Site) -> int:
         index = self.builder.add(site)
+        self._forget(index)
+        return index
+
+    def _forget(self, index: int) -> None:
         self._same.pop(index, None)
         self._rounded.pop(index, None)
-        return index
+        self._changes.pop(index, None)
 
     def _add(self, site: Site, tensor: torch.Tensor) -> int:
         index = self._append(site)
@@ -233,6 +247,27 @@ class SiteLog:
             self._rounded[index] = before
             return True
         return False
+
+    def _keeps_order(self, index: int, site: Site, parents: tuple[int, ...]) -> bool:
+        """Whether its extremes are made of its operand's; note how."""
+        if not self._extremes_only or len(parents) != 1:
+            return False
+        size = math.prod(site.shape)
+        before = self._same.get(parents[0], parents[0])
+        parent = self.builder.sites[before]
+        is_like = parent.dtype == site.dtype and math.prod(parent.shape) == size
+        is_known = parent.effect != "uninitialised" and parent.family != "collective"
+        if size < WORTH_IT or not is_like or not is_known:
+            return False
+        change = change_of(site)
+        if change is None:
+            return False
+        self._rounded[index], self._changes[index] = before, change
+        return True
+
+    def is_derived(self, index: int) -> bool:
+        """Whether a site's extremes depend on a number the operator was given."""
+        return index in self._changes
 
 
 def _rounded(summary: Summary, dtype: str) -> Summary:
