@@ -14,6 +14,7 @@ from numcheck.diagnose.causes.silent import why_silent
 from numcheck.diagnose.chain import chain
 from numcheck.diagnose.device import device_notes, hidden_faults
 from numcheck.diagnose.dynamics import trends
+from numcheck.diagnose.dynamics.health import health_notes
 from numcheck.diagnose.finding import Evidence, Fact, Finding
 from numcheck.diagnose.harm import harm_rank
 from numcheck.diagnose.incident import Incident
@@ -104,6 +105,8 @@ def diagnose(incident: Incident) -> tuple[Finding, ...]:
     if not (found or only_flag or incident.departures is not None):
         found = _unreproduced(incident) if incident.reproduced is False else []
     noted = device_notes(incident, found=bool(found))
+    if incident.departures is not None:
+        noted = (*noted, *health_notes(incident))
     return with_batch((*found, *latent, *noted), incident.batch)
 
 
