@@ -108,6 +108,8 @@ def empty_rows(count: int, measure: Measure = "full") -> jax.Array:
 def summarize(array: jax.Array, measure: Measure = "full") -> Summary:
     """Return what an array holds; exact counts and extremes for every float dtype.
 
+    On the host values are counted by binade as well.
+
     Example:
         >>> import jax.numpy as jnp
         >>> summarize(jnp.array([1.0, -jnp.inf, jnp.nan, 0.0])).nan
@@ -117,7 +119,7 @@ def summarize(array: jax.Array, measure: Measure = "full") -> Summary:
         values = np.asarray(array, array.dtype)
         if values.dtype.kind == "c":
             values = np.stack([values.real, values.imag])
-        return _host_summarize(values)
+        return _host_summarize(values, histogram=values.dtype.kind not in "iub")
     words = np.asarray(shared_row(array, measure))
     return decode(words, array.dtype, array.size, measure)
 

@@ -95,7 +95,7 @@ class TorchLaboratory:
         from numcheck_torch.recorder import Recorder
 
         builder = TraceBuilder(self.step)
-        recorder = Recorder(builder, modules=self.model, measure="full")
+        recorder = Recorder(builder, modules=self.model, measure="full", exponents=True)
         self._record(recorder)
         return builder.build(**self._meta)
 
@@ -119,7 +119,11 @@ class TorchLaboratory:
 
         builder = TraceBuilder(self.step)
         recorder = Recorder(
-            builder, modules=self.model, measure="full", shadow="float32"
+            builder,
+            modules=self.model,
+            measure="full",
+            exponents=True,
+            shadow="float32",
         )
         self._record(recorder)
         return builder.build(**self._meta), recorder.departures
