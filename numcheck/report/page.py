@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from numcheck.report.departed import departed
+from numcheck.report.figures import compact
 from numcheck.report.frame import about, both_texts, framed, script_texts
 from numcheck.report.page_cards import page_card
 from numcheck.report.page_data import page_data
@@ -81,5 +82,8 @@ def _experiment(experiment: Any) -> dict[str, Any]:  # noqa: ANN401 - an Experim
         "result": both_texts(f"page.result.{experiment.result}"),
         "css": experiment.result,
         "reason": experiment.reason,
-        "fields": ", ".join(f"{n} = {v}" for n, v in experiment.fields.items()),
+        "fields": ", ".join(
+            f"{name} = {compact(value) if isinstance(value, float) else value}"
+            for name, value in experiment.fields.items()
+        ),
     }

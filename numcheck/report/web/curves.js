@@ -94,9 +94,11 @@ curves.figure = (curve) => {
   return element("figure", {}, element("figcaption", {}, element("b", {}, curves.name(curve)), reading), svg);
 };
 
-curves.name = (curve) => {
-  const known = speak(`curve_${curve.name}`);
-  return known === `curve_${curve.name}` ? curve.name : known;
+// A scalar of one of several programs has that program's name behind it, in brackets.
+curves.name = ({ name }) => {
+  const [, base, rest] = /^(\w+)( \(.*\))?$/.exec(name) ?? [name, name, ""];
+  const known = speak(`curve_${base}`);
+  return known === `curve_${base}` ? name : known + (rest ?? "");
 };
 
 curves.note = (curve, broken, logarithmic) => {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from numcheck.record.site import Site
+from numcheck.record.trace import Event
 from numcheck.report.colour import colour_of_code
 from numcheck.report.content import Content
 from numcheck.report.page import page as rendered
@@ -282,6 +283,18 @@ def test_curves_mark_what_is_not_finite(reader: Reader) -> None:
     assert figure.locator(".broken").count() == 1
     figure.locator("svg").hover(position={"x": 60, "y": 60})
     assert "step 1852: 2" in figure.inner_text()
+
+
+def test_a_curve_of_one_program_among_several_is_named_in_the_language(
+    browser: Any, tmp_path: Path
+) -> None:
+    events = [Event("gradient_norm (jax)", 0, 1.0), Event("odd (x) (y", 0, 1.0)]
+    written = rendered(content(events=events), "zh")
+    opened = Reader(browser, tmp_path / "curves.html", written)
+    assert "梯度范数 (jax)" in opened.shown("#curves")
+    assert "odd (x) (y" in opened.shown("#curves")
+    assert opened.errors == []
+    opened.context.close()
 
 
 def test_hostile_names_run_nothing(browser: Any, tmp_path: Path) -> None:
