@@ -192,7 +192,8 @@ def _told(monitors: list[Monitor], output: str | None, *, has_failed: bool) -> i
     if not monitors:
         click.echo(
             "numcheck: nothing was watched: the script trained no model with an "
-            "optimizer in this process",
+            "optimizer in this process, and called no function that it jitted; watch "
+            "another function by numcheck.instrument(function)",
             err=True,
         )
         return FAILED

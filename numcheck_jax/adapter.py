@@ -5,8 +5,15 @@ from __future__ import annotations
 
 import functools
 import types
+from typing import TYPE_CHECKING
 
 from numcheck.lazy_adapter import LazyAdapter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from numcheck.monitor import Monitor, Options
 
 __all__ = ["ADAPTER", "JaxAdapter"]
 
@@ -45,6 +52,17 @@ class JaxAdapter(LazyAdapter):
         False
         """
         return any(_top(c.__module__) in _OURS for c in type(leaf).__mro__)
+
+    def watching(self, options: Options) -> AbstractContextManager[Sequence[Monitor]]:
+        """Watch whatever a script jits inside the block, for ``numcheck run``.
+
+        Raises:
+            MissingExtraError: JAX is not installed.
+        """
+        watched: AbstractContextManager[Sequence[Monitor]] = self.load(
+            "running", "watching"
+        )(options)
+        return watched
 
 
 def _top(module: str) -> str:

@@ -185,7 +185,7 @@ class Inquiry:
             program,
             roles,
             seen=observed.seen(result, held),
-            harmed=frozenset(k for k in broken if observed.was_finite(call, roles, k)),
+            harmed=observed.were_finite(call, roles, broken),
             initial=self._initial,
             # What all processes made together measures nobody's share of it.
             results={} if is_share else dict(result.items()),

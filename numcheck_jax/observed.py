@@ -17,7 +17,7 @@ from numcheck_jax.sentinel import is_bad, launch
 from numcheck_jax.statistics import summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numcheck.diagnose.incident import Setting
     from numcheck_jax.capture import Call
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numcheck_jax.roles import Roles
     from numcheck_jax.substitute import Substitute
 
-__all__ = ["recorded", "scalars", "seen", "settings", "was_finite"]
+__all__ = ["recorded", "scalars", "seen", "settings", "were_finite"]
 
 _SCALES = re.compile(r"loss_?scale|dynamic_?scale", re.IGNORECASE)
 _RATES = re.compile(r"hyperparams\['(learning_rate|lr)'\]$")
@@ -62,18 +62,29 @@ def _of_norm(size: int, norm: float) -> Summary:
     return Summary(size, nan=0, low=-abs(norm), high=abs(norm))
 
 
-def was_finite(call: Call, roles: Roles, key: Key) -> bool:
-    """Whether what a value continues was finite before the step.
+def were_finite(call: Call, roles: Roles, keys: Sequence[Key]) -> frozenset[Key]:
+    """Return the values of which what they continue was finite before the step.
 
     A value that continues nothing was not there before, so nothing was wrong with it.
     """
-    position = roles.was.get(key)
-    if position is None or roles.kept[key] == "gradient":
-        return True
-    leaf = call.leaves[position]
-    if isinstance(leaf, jax.Array) and leaf.is_deleted():
-        return True
-    return not is_bad(launch([leaf]).read())[0]
+    continued: dict[Key, Any] = {}
+    for key in keys:
+        position = roles.was.get(key)
+        if position is None or roles.kept[key] == "gradient":
+            continue
+        leaf = call.leaves[position]
+        if not _is_gone(leaf):
+            # On a CPU no program needs to be compiled for it.
+            continued[key] = np.asarray(leaf) if _is_on_cpu(leaf) else leaf
+    bad = is_bad(launch(list(continued.values())).read())
+    broken = {key for key, flag in zip(continued, bad, strict=True) if flag}
+    return frozenset(keys) - broken
+
+
+def _is_on_cpu(leaf: Any) -> bool:
+    if not isinstance(leaf, jax.Array) or not leaf.is_fully_addressable:
+        return False
+    return all(device.platform == "cpu" for device in leaf.devices())
 
 
 def scalars(roles: Roles, held: Mapping[Key, float]) -> dict[str, float]:
