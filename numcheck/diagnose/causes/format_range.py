@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from numcheck.diagnose.causes.base import EDGES, OVERFLOWS, explain, tried
 from numcheck.diagnose.causes.drift import ran_away
+from numcheck.diagnose.causes.outlier_rows import carried_by_outliers
 from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.load import is_low_precision
 
@@ -43,6 +44,8 @@ class FormatRange:
     def explain(self, scene: Scene, broke: Match) -> Explanation | None:
         """Answer for every failure that the step in float32 does not have."""
         went = scene.incident.went("float32")
+        if carried_by_outliers(scene):
+            return None
         if went == "healthy" and not ran_away(scene):
             return explain(self.id, "precision", "certain", advice=_advice(scene))
         if went is None and broke.id in OVERFLOWS and is_low_precision(scene.site):

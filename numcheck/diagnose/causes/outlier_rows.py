@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
 
-__all__ = ["OutlierRows"]
+__all__ = ["OutlierRows", "carried_by_outliers"]
 
 
 class OutlierRows:
@@ -45,6 +45,18 @@ class OutlierRows:
             steps = (*without, "check_preprocessing", "clamp_argument")
             return explain(self.id, "data", "likely", advice=steps)
         return None
+
+
+def carried_by_outliers(scene: Scene) -> bool:
+    """Whether few samples carry the failure and an element of theirs stands far out.
+
+    Then more range is a respite: a sentinel or a wrong unit stays wrong in any format.
+    """
+    if scene.incident.went("rows") != "healthy":
+        return False
+    sources = scene.ancestry.sources("input", "target")
+    scale = largest_input(scene.provenance.view, sources)
+    return scale is not None and scale.has_outlier
 
 
 def _without(scene: Scene) -> tuple[Advice, ...]:

@@ -273,3 +273,17 @@ def test_a_gradient_that_overflows_unscaled_is_not_blamed_on_the_scale() -> None
 def test_without_a_scale_in_play_none_is_varied() -> None:
     half = Bench(ones(*(200.0,) * 8, dtype="float16"), ones(1.0, dtype="float16"))
     assert "without_loss_scale" not in results(half)
+
+
+def test_an_outlier_in_half_precision_is_the_datas_fault() -> None:
+    x = ones(dtype="float16")
+    x[5] = 40_000.0  # a metre written in millimetres and more; its square is no half
+    bench = Bench(x, ones(1.0, dtype="float16"))
+    (finding,) = investigate(bench.incident(), bench).findings
+    assert finding.cause
+    assert (finding.cause.cls, finding.cause.rule) == ("data", "N055")
+    assert finding.help[0].key == "drop_samples"
+    even = Bench(ones(*(200.0,) * 8, dtype="float16"), ones(1.0, dtype="float16"))
+    (finding,) = investigate(even.incident(), even).findings
+    assert finding.cause
+    assert finding.cause.cls == "precision"
