@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from numcheck.formats._format import Format
     from numcheck.formats._modes import Modes
 
-__all__ = ["round_to_fixed"]
+    Floats = NDArray[np.floating[Any]]
+
+__all__ = ["FixedRounder", "can_fix", "round_to_fixed"]
 
 
 def round_to_fixed(
@@ -57,3 +59,46 @@ def _largest(fmt: Format, dtype: np.dtype[Any]) -> float:
     exact = (1 << (fmt.bits - fmt.sign_bits)) - 1
     nearest = dtype.type(exact)
     return float(nearest if int(nearest) <= exact else np.nextafter(nearest, 0))
+
+
+def can_fix(fmt: Format, dtype: np.dtype[Any]) -> bool:
+    """Whether `FixedRounder` serves: `dtype` holds every number of steps.
+
+    Example:
+        >>> from numcheck.formats import get
+        >>> (
+        ...     can_fix(get("q8.8"), np.dtype("f4")),
+        ...     can_fix(get("int32"), np.dtype("f4")),
+        ... )
+        (True, False)
+    """
+    precision = int(np.finfo(dtype).nmant) + 1
+    return (
+        fmt.kind == "integer"
+        and fmt.bits <= precision
+        and abs(fmt.fraction_bits) < precision
+    )
+
+
+class FixedRounder:
+    """Rounds contiguous pieces to nearest-even in an integer or fixed-point format.
+
+    Args:
+        fmt: a format for which `can_fix` holds; what leaves its range saturates.
+    """
+
+    def __init__(self, fmt: Format) -> None:
+        self._steps = 2.0**fmt.fraction_bits
+        self._limits = fmt.min * self._steps, fmt.max * self._steps
+
+    def __call__(self, x: Floats, out: Floats) -> None:
+        """Round `x` into `out`."""
+        with np.errstate(all="ignore"):
+            np.multiply(x, self._steps, out=out)
+            np.rint(out, out=out)
+            out.clip(*self._limits, out=out)
+            np.multiply(out, 1 / self._steps, out=out)
+        # There is no -0, and NaN becomes zero.
+        np.add(out, 0.0, out=out)
+        if out.size and np.isnan(np.maximum.reduce(out)):
+            out[np.isnan(out)] = 0

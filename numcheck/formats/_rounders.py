@@ -12,13 +12,11 @@ from numcheck.formats._exact import round_exactly
 from numcheck.formats._fast import (
     CarryRounder,
     CastRounder,
-    FixedRounder,
     SpacingRounder,
     can_carry,
-    can_fix,
     can_space,
 )
-from numcheck.formats._integers import round_to_fixed
+from numcheck.formats._integers import FixedRounder, can_fix, round_to_fixed
 from numcheck.formats._listed import round_to_listed
 from numcheck.formats._tables import MIN_TABLED, TableRounder, can_table
 
