@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numcheck_jax.interpreter.lifting import Target
     from numcheck_jax.interpreter.tape import Rule
 
-__all__ = ["Made", "Stretch", "stretches"]
+__all__ = ["QUICK", "Made", "Stretch", "stretches"]
 
 _FEWEST: Final = 8
 _MOST: Final = 512
@@ -44,6 +44,7 @@ QUICK: Final = {
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
 }
+"""For programs that run a few times: on a CPU compiling takes most of their time."""
 
 
 class Made(NamedTuple):
