@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from numcheck.errors import NonFiniteError
 from numcheck.monitor import Monitor
 from numcheck_torch.boundary import BOUNDARY
 from numcheck_torch.compiled_parts import CompiledParts
@@ -33,8 +34,9 @@ from numcheck_torch.unwrap import Subject
 from numcheck_torch.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from numcheck.diagnose.finding import Finding
     from numcheck.measure.summary import Summary
     from numcheck.monitor import Options
     from numcheck.record.site import Site
@@ -103,6 +105,19 @@ class Bench(Monitor):
     def model(self) -> torch.nn.Module:
         """The watched module itself, without compiled or distributed wrappers."""
         return self._core.module
+
+    def deliver(self, findings: Iterable[Finding]) -> None:
+        """Keep the findings and do what the user asked for on errors.
+
+        Raises:
+            NonFiniteError: under ``on_error="raise"``, when one of them is an error.
+        """
+        try:
+            super().deliver(findings)
+        except NonFiniteError:
+            # The error keeps the model alive, and nobody goes on with the step.
+            BOUNDARY.shut(self)
+            raise
 
     def _left(self) -> None:
         """Stop listening to a step that nobody goes on with; it is looked at later."""

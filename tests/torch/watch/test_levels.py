@@ -56,6 +56,9 @@ def test_audit_of_the_first_step_sees_a_flushed_gradient() -> None:
         flush(model, optimizer)
     assert caught.value.finding.id == "N201"
     assert caught.value.finding.step == 0
+    # Though the error keeps the model alive, nobody goes on with its step.
+    with pytest.raises(NonFiniteError, match="by hand"):
+        numcheck_torch.check_numerics(torch.tensor([math.inf]), "by hand")
 
 
 def test_without_audit_a_flushed_gradient_passes() -> None:
