@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from numcheck.record.run_folder import open_run
+from numcheck.report.past_run import content_of_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,3 +151,15 @@ def test_the_script_s_own_traceback_comes_before_the_report(tmp_path: Path) -> N
     assert "numcheck" not in done.stderr.split("ArithmeticError")[0]
     assert done.stderr.startswith("Traceback (most recent call last):")
     assert done.stderr.index("the script's own") < done.stderr.index("error[N301]")
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_experiments_are_run_unless_they_are_declined(
+    tmp_path: Path, *, asked: bool
+) -> None:
+    script(tmp_path)
+    chosen = () if asked else ("--no-experiments",)
+    told = run(tmp_path, *chosen, "--run", "kept", "train.py", "1e9")
+    assert told.returncode == 1, told.stderr
+    ran = content_of_run(tmp_path / "kept").experiments
+    assert bool(ran) is asked
