@@ -61,16 +61,11 @@ class Subject:
             watched = self._tree = torch.nn.ModuleDict(cores)
         self._module = weakref.ref(core_of(watched))
         self._lasting: weakref.ref[Lasting] | None = None
-        call = None if gone is None else weakref.WeakMethod(gone)
-
-        def tell(_: object) -> None:
-            method = None if call is None else call()
-            if method is not None:
-                method()
-
-        self.owner: weakref.ref[Any] = weakref.ref(
-            self._module() if owner is None else owner, tell
-        )
+        who = self._module() if owner is None else owner
+        self.owner: weakref.ref[Any] = weakref.ref(who)
+        if gone is not None:
+            # At exit half of what the call needs is torn down, and nobody listens.
+            weakref.finalize(who, _call, weakref.WeakMethod(gone)).atexit = False
 
     @property
     def module(self) -> torch.nn.Module:
@@ -102,3 +97,9 @@ class Subject:
             known = Lasting(self.module)
             self._lasting = weakref.ref(known)
         return known
+
+
+def _call(method: weakref.WeakMethod[Callable[[], None]]) -> None:
+    bound = method()
+    if bound is not None:
+        bound()
