@@ -25,7 +25,7 @@ __all__ = ["BinadeCounter"]
 # Below this many elements, folding the packed counts costs more than packing saves.
 _MIN_PACKED: Final = 1 << 18
 _STORED: Final = 23
-_EXPONENT: Final = np.uint32(0xFF << _STORED)
+_EXPONENT: Final = np.array(0xFF << _STORED, np.uint32)
 
 
 class BinadeCounter:
@@ -114,9 +114,13 @@ class _Packed:
     ) -> None:
         self._together, self._width = together, width
         self._first = 0
-        self._counts = np.zeros(1 << (together * width), np.int64)
+        self._counts: NDArray[np.int64] | None = None  # until the first piece
         self._fields = np.zeros(256, np.int64)
         self._total, self._field, self._index = total, field, index
+        # Ready as arrays, which ufuncs take faster than scalars.
+        self._offset = np.zeros((), np.uint32)
+        self._down = [np.array(place * width, np.uint32) for place in range(together)]
+        self._to_index = np.array(_STORED - (together - 1) * width, np.uint32)
 
     def can_hold(self, lowest: int, highest: int) -> bool:
         """Whether a window spans these fields."""
@@ -124,35 +128,49 @@ class _Packed:
 
     def add(self, bits: Bits, lowest: int, highest: int) -> int:
         """Count fields between two, both held; return the number of elements done."""
-        if lowest < self._first or highest >= self._first + (1 << self._width):
-            self._fields = self.fields()
-            self._counts[:] = 0
-            spare = (1 << self._width) - 1 - (highest - lowest)
-            self._first = max(0, lowest - spare // 2)
-        part, width = bits.size // self._together, self._width
+        counts = self._window(lowest, highest)
+        part = bits.size // self._together
         total, field = self._total[:part], self._field[:part]
-        np.bitwise_and(bits[:part], _EXPONENT, out=total)
+        np.bitwise_and(bits[:part], _EXPONENT, total)
         for place in range(1, self._together):
             fields = bits[place * part : (place + 1) * part]
-            np.bitwise_and(fields, _EXPONENT, out=field)
-            np.right_shift(field, np.uint32(place * width), out=field)
-            np.add(total, field, out=total)
-        lowest_bit = _STORED - (self._together - 1) * width
-        np.right_shift(total, np.uint32(lowest_bit), out=total)
-        unit = sum(1 << (place * width) for place in range(self._together))
-        np.subtract(total, np.uint32(self._first * unit), out=total)
+            np.bitwise_and(fields, _EXPONENT, field)
+            np.right_shift(field, self._down[place], field)
+            np.add(total, field, total)
+        np.right_shift(total, self._to_index, total)
+        np.subtract(total, self._offset, total)
         index = self._index[:part]
         np.copyto(index, total)
-        np.add.at(self._counts, index, 1)
+        np.add.at(counts, index, 1)
         return part * self._together
+
+    def _window(self, lowest: int, highest: int) -> NDArray[np.int64]:
+        """Return where to count, with a window that spans these fields."""
+        length = 1 << self._width
+        if self._counts is None:
+            self._counts = np.zeros(length**self._together, np.int64)
+        if lowest < self._first or highest >= self._first + length:
+            self._fold()
+            spare = length - 1 - (highest - lowest)
+            self._first = max(0, lowest - spare // 2)
+            unit = sum(length**place for place in range(self._together))
+            self._offset = np.array(self._first * unit, np.uint32)
+        return self._counts
+
+    def _fold(self) -> None:
+        """Move what was counted so far to where fields are counted one by one."""
+        if self._counts is None:
+            return
+        length = 1 << self._width
+        kept = min(length, self._fields.size - self._first)
+        counts = self._counts
+        for _ in range(self._together):
+            table = counts.reshape(length, -1)
+            self._fields[self._first : self._first + kept] += table.sum(axis=1)[:kept]
+            counts = table.sum(axis=0)
+        self._counts[:] = 0
 
     def fields(self) -> NDArray[np.int64]:
         """Return the number of elements by field."""
-        found = self._fields.copy()
-        length = min(1 << self._width, found.size - self._first)
-        cube = self._counts.reshape((1 << self._width,) * self._together)
-        for axis in range(self._together):
-            others = tuple(a for a in range(self._together) if a != axis)
-            counted = cube.sum(axis=others)
-            found[self._first : self._first + length] += counted[:length]
-        return found
+        self._fold()
+        return self._fields

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PIECE", "FloatPass"]
 
-# Elements at once: about 1 << 17, where reductions have earned back their fixed cost;
-# a multiple of three, since exponents are counted by threes, and of a cache line.
-PIECE: Final = 3 * 5 * 8192
+# Elements at once: about 1 << 18, where the calls' fixed cost is earned back; a
+# multiple of three, since exponents are counted by threes, and of a cache line.
+PIECE: Final = 3 * 10 * 8192
 # Of scratch memory an element: sums take 12, counting binades 8, the bits 8.
 _BYTES: Final = 28
 

@@ -113,7 +113,7 @@ def test_the_order_of_elements_in_memory_does_not_matter() -> None:
 
 
 def test_arrays_are_read_from_a_file_without_loading_it(tmp_path: Any) -> None:
-    x = mixed(np.float32, 200_000)
+    x = mixed(np.float32, 500_000)
     np.save(tmp_path / "x.npy", x)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     seen: list[int] = []
