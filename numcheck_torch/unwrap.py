@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -61,11 +62,10 @@ class Subject:
             watched = self._tree = torch.nn.ModuleDict(cores)
         self._module = weakref.ref(core_of(watched))
         self._lasting: weakref.ref[Lasting] | None = None
-        who = self._module() if owner is None else owner
-        self.owner: weakref.ref[Any] = weakref.ref(who)
-        if gone is not None:
-            # At exit half of what the call needs is torn down, and nobody listens.
-            weakref.finalize(who, _call, weakref.WeakMethod(gone)).atexit = False
+        self.owner: weakref.ref[Any] = weakref.ref(
+            self._module() if owner is None else owner,
+            None if gone is None else _caller(gone),
+        )
 
     @property
     def module(self) -> torch.nn.Module:
@@ -99,7 +99,18 @@ class Subject:
         return known
 
 
-def _call(method: weakref.WeakMethod[Callable[[], None]]) -> None:
-    bound = method()
-    if bound is not None:
-        bound()
+def _caller(method: Any) -> Callable[[object], None]:
+    """Return what calls a bound method while its object lives.
+
+    At exit half of what the call needs is torn down, and nobody listens: what asks for
+    that must itself need nothing that is torn down, as `weakref.WeakMethod` does.
+    """
+    own, function = weakref.ref(method.__self__), method.__func__
+    is_exiting = sys.is_finalizing
+
+    def call(_: object) -> None:
+        bound = own()
+        if bound is not None and not is_exiting():
+            function(bound)
+
+    return call

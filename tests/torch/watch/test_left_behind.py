@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import subprocess
 import sys
+import weakref
 from typing import Any
 
 import pytest
@@ -85,3 +87,36 @@ def test_a_check_of_a_step_that_goes_on_waits_for_its_monitor() -> None:
     numcheck_torch.check_numerics(loss * math.nan, "bad")
     with pytest.raises(NonFiniteError, match="bad"):
         monitor.close()
+
+
+HEALTHY = """
+import torch, numcheck_torch
+
+def main():
+    net = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with numcheck_torch.instrument(net, optimizer).numcheck:
+        net(torch.ones(3, 2)).mean().backward()
+        optimizer.step()
+    return net
+
+kept = main()
+"""
+
+
+def test_a_healthy_program_ends_without_a_word() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", HEALTHY], capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+def test_watching_again_and_again_leaves_nothing_at_the_model() -> None:
+    net = torch.nn.Linear(2, 1)
+
+    def listeners() -> int:
+        numcheck_torch.instrument(net).numcheck.close()
+        gc.collect()
+        return weakref.getweakrefcount(net)
+
+    assert listeners() == listeners() == listeners()
