@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import atexit
-import dataclasses
 import math
 import sys
 import weakref
@@ -27,6 +26,7 @@ from numcheck_jax.kept_memory import is_too_much
 from numcheck_jax.mail import Mail
 from numcheck_jax.notices import LET_GO, NOTHING_SAVED, TRACED
 from numcheck_jax.observed import recorded, scalars
+from numcheck_jax.pending import Pending
 from numcheck_jax.references import values as values_of
 from numcheck_jax.refusal import check_leaves
 from numcheck_jax.results import result_of
@@ -40,31 +40,10 @@ if TYPE_CHECKING:
     from numcheck.diagnose.finding import Finding
     from numcheck.monitor import Options
     from numcheck_jax.capture import Call
-    from numcheck_jax.results import Key, Result
+    from numcheck_jax.results import Key
     from numcheck_jax.substitute import Ran
 
-__all__ = ["JaxMonitor", "Pending"]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Pending:
-    """A step that ran and whose flag was not read yet.
-
-    Attributes:
-        call: the call, with its arguments as they were.
-        result: what the user got.
-        keys: places of the float values in it, in the order of the flag's table.
-        flag: the check, on its way.
-        plan: what ran or measured it.
-        rows: the statistics it gave; None without.
-    """
-
-    call: Call
-    result: Result
-    keys: tuple[Key, ...]
-    flag: Flag
-    plan: Plan
-    rows: Any = None
+__all__ = ["JaxMonitor"]
 
 
 class JaxMonitor(Monitor):
@@ -159,6 +138,13 @@ class JaxMonitor(Monitor):
         if self._batches is not None:
             self.deliver(self._batches.close())
 
+    def settle_ready(self) -> bool:
+        """Act on the last step where its flag has arrived; whether none is left."""
+        pending = self._pending
+        if pending is not None and pending.flag.is_ready and pending.may_be_told():
+            self._settle_pending()
+        return self._pending is None
+
     @property
     def is_open(self) -> bool:
         """Whether reports are still read."""
@@ -195,7 +181,7 @@ class JaxMonitor(Monitor):
             if not is_too_much(kept, jax.tree.leaves((args, dict(kwargs)))):
                 return
             self._say_once(LET_GO)
-        if alone or not any(is_bad(pending.flag.read())):
+        if pending.may_be_told():
             self._settle_pending()
 
     def _planned(self, call: Call) -> Plan:

@@ -16,18 +16,22 @@ import types
 from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any, Final
 
-from numcheck.errors import MissingExtraError, NonFiniteError
+from numcheck.errors import MissingExtraError
+from numcheck_jax.script_monitors import ScriptMonitors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from importlib.machinery import ModuleSpec
 
     from numcheck.monitor import Monitor, Options
+    from numcheck_jax.instrumentation import Watched
 
 __all__ = ["watching"]
 
 _OWN: Final = frozenset(("numcheck", "numcheck_jax", "numcheck_torch"))
 _JITS: Final = {"equinox": "filter_jit", "flax.nnx": "jit", "jax": "jit"}
+_GIVEN: Final = "fun"
+"""What each of them calls the function; `jax.jit` once took it by keyword too."""
 
 
 @contextlib.contextmanager
@@ -51,7 +55,7 @@ def watching(options: Options) -> Iterator[Sequence[Monitor]]:
         if name in sys.modules:
             finder.answer(sys.modules[name])
     try:
-        yield finder.monitors
+        yield finder.monitors.listed
     finally:
         finder.close()
 
@@ -60,8 +64,7 @@ class _Finder(MetaPathFinder):
     """Answers for the jits of modules as they are imported."""
 
     def __init__(self, options: Options) -> None:
-        self.monitors: list[Monitor] = []
-        self._options = options
+        self.monitors = ScriptMonitors(options)
         self._seeking: set[str] = set()
         self._restore = contextlib.ExitStack()
         self._is_open = True
@@ -100,32 +103,23 @@ class _Finder(MetaPathFinder):
             made = original(*args, **kwargs)
             if not (self._is_open and _is_users(sys._getframe(1))):
                 return made
-            if args and callable(args[0]):
+            if callable(args[0] if args else kwargs.get(_GIVEN)):
                 return _Jitted(made, self)
             return lambda function: _Jitted(made(function), self)
 
         setattr(module, name, jit)
         self._restore.callback(setattr, module, name, original)
 
-    def watch(self, function: Callable[..., Any]) -> Callable[..., Any] | None:
+    def watch(self, jitted: _Jitted, function: Callable[..., Any]) -> Watched | None:
         """Return a function watched; None when no more is watched."""
-        if not self._is_open:
-            return None
-        from numcheck_jax.instrumentation import Watched
-        from numcheck_jax.monitor import JaxMonitor
-
-        monitor = JaxMonitor(function, self._options)
-        self.monitors.append(monitor)
-        return Watched(function, monitor)
+        return self.monitors.watch(jitted, function) if self._is_open else None
 
     def close(self) -> None:
         """Close the monitors and give the modules their own jits back."""
         self._is_open = False
         sys.meta_path.remove(self)
         self._restore.close()
-        for monitor in self.monitors:
-            with contextlib.suppress(NonFiniteError):
-                monitor.close()
+        self.monitors.close()
 
 
 class _Jitted:
@@ -135,7 +129,7 @@ class _Jitted:
         functools.update_wrapper(self, function, updated=())
         self._function = function
         self._finder = finder
-        self._watched: Callable[..., Any] | None = None
+        self._watched: Watched | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function; see it for arguments and results."""
@@ -146,8 +140,11 @@ class _Jitted:
         if is_traced(tuple(jax.tree.leaves((args, kwargs)))):
             return self._function(*args, **kwargs)
         if self._watched is None:
-            self._watched = self._finder.watch(self._function)
-        return (self._watched or self._function)(*args, **kwargs)
+            self._watched = self._finder.watch(self, self._function)
+        if self._watched is None:
+            return self._function(*args, **kwargs)
+        self._finder.monitors.called(self._watched.numcheck)
+        return self._watched(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         """Answer with the function's own attributes."""
