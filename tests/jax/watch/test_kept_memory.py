@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import pytest
 
 import numcheck_jax
+from numcheck_jax.kept_memory import kept_alone
 from numcheck_jax.sentinel import Flag
 
 PEAK = 100_000
@@ -25,7 +26,7 @@ def step(w: Any, x: Any) -> Any:
 @pytest.fixture
 def _flags_are_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Flag, "is_ready", False)
-    monkeypatch.setattr("numcheck_jax.kept_memory.peak_bytes", lambda: PEAK)
+    monkeypatch.setattr("numcheck_jax.kept_memory.peak_bytes", lambda _: PEAK)
 
 
 def held_after_two_steps(size: int) -> tuple[bool, list[str]]:
@@ -68,3 +69,26 @@ def test_broken_step_is_still_replayed_when_it_is_read_early() -> None:
     watched(w, jnp.float32(1.0))
     (finding,) = watched.numcheck.findings
     assert (finding.site.op, finding.reproduced) == ("log", True)
+
+
+@pytest.mark.parametrize("names", [("devices",), ()], ids=["sharded", "replicated"])
+def test_what_a_device_keeps_is_its_own_part_of_an_array(names: Any) -> None:
+    mesh = jax.make_mesh((4,), ("devices",))
+    spec = jax.sharding.PartitionSpec(*names)
+    x = jax.device_put(jnp.ones(400), jax.sharding.NamedSharding(mesh, spec))
+    expected = {s.device: s.data.nbytes for s in x.addressable_shards}
+    assert kept_alone([x, jnp.ones(0)], []) == expected
+    assert set(expected.values()) == {400 if names else 1600}
+
+
+@pytest.mark.usefixtures("_flags_are_late")
+def test_large_array_spread_over_devices_is_held_where_its_parts_are_small() -> None:
+    mesh = jax.make_mesh((4,), ("devices",))
+    spec = jax.sharding.PartitionSpec("devices")
+    sharding = jax.sharding.NamedSharding(mesh, spec)
+    watched = numcheck_jax.instrument(step, audit_first=False, on_error="record")
+    for k in range(2):
+        # 2400 bytes in all, 600 on each device, whose share is 2000.
+        watched(jax.device_put(jnp.full(600, 1.0 + k), sharding), jnp.float32(1.0))
+    watched.numcheck.close()
+    assert [e for e in watched.numcheck.events if e.name in ("note", "fault")] == []
