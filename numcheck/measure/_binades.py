@@ -131,14 +131,14 @@ class _Packed:
         counts = self._window(lowest, highest)
         part = bits.size // self._together
         total, field = self._total[:part], self._field[:part]
-        np.bitwise_and(bits[:part], _EXPONENT, total)
+        np.bitwise_and(bits[:part], _EXPONENT, out=total)
         for place in range(1, self._together):
             fields = bits[place * part : (place + 1) * part]
-            np.bitwise_and(fields, _EXPONENT, field)
-            np.right_shift(field, self._down[place], field)
-            np.add(total, field, total)
-        np.right_shift(total, self._to_index, total)
-        np.subtract(total, self._offset, total)
+            np.bitwise_and(fields, _EXPONENT, out=field)
+            np.right_shift(field, self._down[place], out=field)
+            np.add(total, field, out=total)
+        np.right_shift(total, self._to_index, out=total)
+        np.subtract(total, self._offset, out=total)
         index = self._index[:part]
         np.copyto(index, total)
         np.add.at(counts, index, 1)

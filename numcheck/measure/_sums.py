@@ -98,12 +98,12 @@ class Sums:
             return wide
         bits, pairs = self._bits[: piece.size], piece.view(np.int32)
         lower, upper = bits[: pairs.size], bits[pairs.size :]
-        np.left_shift(pairs, _HALF, lower)
+        np.left_shift(pairs, _HALF, out=lower)
         if self._name == "float16":
-            np.right_shift(lower, _FLOAT16_SHIFT, lower)
-            np.right_shift(pairs, _FLOAT16_SHIFT, upper)
-            np.bitwise_and(bits, _FLOAT16_KEPT, bits)
+            np.right_shift(lower, _FLOAT16_SHIFT, out=lower)
+            np.right_shift(pairs, _FLOAT16_SHIFT, out=upper)
+            np.bitwise_and(bits, _FLOAT16_KEPT, out=bits)
         else:
-            np.bitwise_and(pairs, _UPPER, upper)
+            np.bitwise_and(pairs, _UPPER, out=upper)
         np.copyto(wide, bits.view(np.float32))
         return wide

@@ -149,7 +149,7 @@ def test_tiles_of_128_by_128_are_what_exact_fractions_give(spread: int) -> None:
 
 def test_a_block_whose_largest_is_the_largest_element_loses_no_code() -> None:
     codes = [float(value) for value in magnitudes(get("float8_e4m3fn"))]
-    x: np.ndarray = np.array([*codes, -448.0], np.float32)[None]
+    x = np.asarray([[*codes, -448.0]], np.float32)
     assert x.shape == (1, 128)
     for power in (-100, 0, 100):
         moved = np.ldexp(x, power)
