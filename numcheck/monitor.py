@@ -130,6 +130,7 @@ class Monitor:
         self._kept_events = 0
         self._findings: list[Finding] = []
         self._open: dict[tuple[str, str, str], Severity] = {}
+        self._trends: set[tuple[str, str, str]] = set()
         self._closed = False
         self._growth = GrowthWatch()
 
@@ -242,7 +243,8 @@ class Monitor:
 
     def rearm(self) -> None:
         """Say that a step was healthy: an origin seen before is news again."""
-        self._open.clear()
+        # A trend is told of healthy steps: it is no news at the next one.
+        self._open = {o: s for o, s in self._open.items() if o in self._trends}
 
     @property
     def is_failing(self) -> bool:
@@ -264,6 +266,8 @@ class Monitor:
         self._findings.extend(news)
         for finding in news:
             self._open[_origin(finding)] = finding.severity
+            if finding.kind == "drift":
+                self._trends.add(_origin(finding))
         errors = tuple(f for f in news if f.severity == "error")
         policy = self.options.on_error
         if errors and policy == "raise":

@@ -7,7 +7,7 @@ import dataclasses
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from numcheck.diagnose import diagnose, investigate, tightest
+from numcheck.diagnose import diagnose, investigate, sampled
 from numcheck.diagnose.classes import classes_of
 from numcheck.diagnose.finding import Advice, Evidence
 from numcheck.diagnose.incident import Incident
@@ -67,6 +67,7 @@ class Inquiry:
 
     def audit(self, call: Call, result: Result, held: Mapping[Key, float]) -> None:
         """Run a healthy step beside its float32 lift and deliver what that shows."""
+        was_unknown = self.roles is None
         try:
             laboratory = self._laboratory(call, result, held)
             trace, departures = laboratory.beside_float32()
@@ -74,8 +75,10 @@ class Inquiry:
             self._monitor.observe(note=f"step {call.step} was not audited: {why}")
             return
         self._is_beside = True
-        tight = tightest(trace.at(call.step, call.rank))
-        self._monitor.events.extend(Event(k, call.step, v) for k, v in tight.items())
+        if was_unknown:
+            self._monitor.observe(call.step, **observed.scalars(laboratory.roles, held))
+        found = sampled(trace.at(call.step, call.rank))
+        self._monitor.events.extend(Event(k, call.step, v) for k, v in found.items())
         incident = self._incident(call, trace, laboratory.roles)
         incident = dataclasses.replace(incident, departures=departures)
         self._monitor.keep(incident)

@@ -81,6 +81,7 @@ class Bench(Monitor):
             )
         self.scale = ScaleWatch(scaler)
         self.clip: tuple[float, torch.Tensor] | None = None
+        self.clip_limit: float | None = None
         self._core = Subject(model, owner, self._left)
         self._window = Window(self.fault, self._core.owner)
         self._fleet = Fleet(optimizers)

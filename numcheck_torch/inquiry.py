@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numcheck.diagnose import diagnose, investigate, tightest
+from numcheck.diagnose import diagnose, investigate, sampled
 from numcheck.diagnose.device import is_flagged
 from numcheck.diagnose.incident import Incident
 from numcheck.diagnose.laboratory import CannotRunError
@@ -185,7 +185,7 @@ def audit(monitor: TorchMonitor, laboratory: TorchLaboratory) -> None:
             note="operator by operator the step gives NaN or Inf that the compiled "
             "program does not give"
         )
-    monitor.observe(**tightest(trace.at(monitor.step)))
+    monitor.observe(**sampled(trace.at(monitor.step)))
     incident = Incident(
         of_rank(trace, monitor.rank),
         monitor.step,

@@ -160,6 +160,7 @@ class TorchMonitor(Looking):
             parameters, self.step
         ):
             self.clip = float(max_norm), total_norm
+            self.clip_limit = float(max_norm)
 
     @guarded("the hook before the update")
     def before_update(

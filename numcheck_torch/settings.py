@@ -55,8 +55,8 @@ def _of_loop(monitor: TorchMonitor) -> dict[str, Setting]:
         # Only steps that left it clear are healthy; an inquiry knows better.
         found["overflow_flag_readable"] = True
         found["overflow_flag"] = False
-    if monitor.clip is not None:
-        found["clip_norm"] = monitor.clip[0]
+    if monitor.clip_limit is not None:
+        found["clip_norm"] = monitor.clip_limit
     if monitor.scale.is_dynamic:
         found["dynamic_loss_scale"] = True
         if monitor.scale.value is not None:

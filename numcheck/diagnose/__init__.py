@@ -11,7 +11,7 @@ from numcheck.callable_package import CallablePackage
 
 if TYPE_CHECKING:
     from numcheck.diagnose.diagnosis import diagnose
-    from numcheck.diagnose.dynamics import tightest
+    from numcheck.diagnose.dynamics import sampled, tightest
     from numcheck.diagnose.finding import Finding
     from numcheck.diagnose.incident import Experiment, Incident
     from numcheck.diagnose.investigation import investigate
@@ -28,6 +28,7 @@ _HOME = {
     "Outcome": "laboratory",
     "diagnose": "diagnosis",
     "investigate": "investigation",
+    "sampled": "dynamics",
     "tightest": "dynamics",
 }
 
@@ -40,6 +41,7 @@ __all__ = [
     "Outcome",
     "diagnose",
     "investigate",
+    "sampled",
     "tightest",
 ]
 

@@ -33,22 +33,26 @@ class GrowthWatch:
     def __init__(self) -> None:
         """Begin without a value."""
         self._runs: dict[str, deque[float]] = {}
+        self._signs: dict[str, float] = {}
         self._audited: int | None = None
         self._audits = 0
 
     def take(self, name: str, value: object) -> None:
         """Hear of a scalar of the present step; others than those followed are let by.
 
-        What falls, stays or is not finite ends a run of growth.
+        What falls, stays, changes its sign or is not finite ends a run of growth: a
+        likelihood that passes through zero grows by no factor.
         """
         if name not in FOLLOWED or not isinstance(value, int | float):
             return
-        size = abs(float(value))
+        size, sign = abs(float(value)), math.copysign(1.0, value)
         run = self._runs.setdefault(name, deque(maxlen=IN_A_ROW + 1))
-        if not math.isfinite(size) or (run and size <= run[-1]):
+        is_other = sign != self._signs.get(name, sign)
+        if not math.isfinite(size) or is_other or (run and size <= run[-1]):
             run.clear()
         if math.isfinite(size):
             run.append(size)
+            self._signs[name] = sign
 
     @property
     def factor(self) -> float:

@@ -23,9 +23,12 @@ from numcheck.diagnose.causes.integer_wrap import IntegerWrap
 from numcheck.diagnose.causes.label_range import LabelRange
 from numcheck.diagnose.causes.loss_scale import LossScale
 from numcheck.diagnose.causes.outlier_rows import OutlierRows
+from numcheck.diagnose.causes.rate import NoWarmUp, RateTooHigh
 from numcheck.diagnose.causes.recurrence import Recurrence
+from numcheck.diagnose.causes.unclipped import Unclipped
 from numcheck.diagnose.causes.unguarded import Unguarded
 from numcheck.diagnose.causes.unnormalised import Unnormalised, UnnormalisedTraining
+from numcheck.diagnose.causes.unnormalised_stack import UnnormalisedStack
 from numcheck.diagnose.causes.vanished_epsilon import VanishedEpsilon
 from numcheck.diagnose.causes.written_too_large import WrittenTooLarge
 from numcheck.diagnose.causes.zero_initialised import ZeroInitialised
@@ -55,11 +58,15 @@ CAUSES: tuple[CauseRule, ...] = (
     ZeroInitialised(),
     MomentumTooLarge(),
     UnnormalisedTraining(),
+    Unclipped(),
+    NoWarmUp(),
+    RateTooHigh(),
     Drift(),
     Recurrence(),
     OutlierRows(),
     InitialScale(),
     Unnormalised(),
+    UnnormalisedStack(),
     Unguarded(),
 )
 """Asked from first to last: what was measured before what is inferred. The last always

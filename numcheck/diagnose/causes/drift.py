@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
 
-__all__ = ["Drift", "MomentumTooLarge", "ran_away"]
+__all__ = ["Drift", "MomentumTooLarge", "drifted", "ran_away"]
 
 _EXPLODED = 1e3
 _GROWN = 10.0  # times its ordinary value: a loss or gradient norm on its way out
@@ -48,24 +48,38 @@ class Drift:
 
     def explain(self, scene: Scene, broke: Match) -> Explanation | None:
         """Answer when it is healthy at the initial parameters, or grew to this."""
-        incident = scene.incident
-        went = incident.went("initial_parameters")
-        if incident.step == 0 or went == "failed":
+        found = drifted(scene, broke)
+        if found is None:
             return None
-        grown = [g for g in _growths(scene) if g.factor >= _GROWN]
-        seen = tuple(
-            Evidence(
-                "grew",
-                {"name": g.name, "first": g.first, "last": g.last, "steps": g.steps},
-            )
-            for g in grown
-        )
-        walked = broke.id in OVERFLOWS or _left_the_domain(scene, broke)
-        if not (went == "healthy" and walked) and not grown:
-            return None
+        certainty, seen = found
         advice = ("smaller_learning_rate", "clip_gradients", "warm_up")
-        certainty: Certainty = "certain" if went == "healthy" and grown else "likely"
         return explain(self.id, "dynamics", certainty, *seen, advice=advice)
+
+
+def drifted(
+    scene: Scene, broke: Match
+) -> tuple[Certainty, tuple[Evidence, ...]] | None:
+    """Return how sure it is that the steps before led to this, and what grew.
+
+    None where the step would have failed at the initial parameters as well, or where
+    nothing tells.
+    """
+    incident = scene.incident
+    went = incident.went("initial_parameters")
+    if incident.step == 0 or went == "failed":
+        return None
+    grown = [g for g in _growths(scene) if g.factor >= _GROWN]
+    seen = tuple(
+        Evidence(
+            "grew",
+            {"name": g.name, "first": g.first, "last": g.last, "steps": g.steps},
+        )
+        for g in grown
+    )
+    walked = broke.id in OVERFLOWS or _left_the_domain(scene, broke)
+    if not (went == "healthy" and walked) and not grown:
+        return None
+    return ("certain" if went == "healthy" and grown else "likely"), seen
 
 
 def _left_the_domain(scene: Scene, broke: Match) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from numcheck.diagnose.dynamics.headroom import tightest
+from numcheck.diagnose.dynamics.samples import sampled
 from numcheck.diagnose.dynamics.trends import trends
 
-__all__ = ["tightest", "trends"]
+__all__ = ["sampled", "tightest", "trends"]

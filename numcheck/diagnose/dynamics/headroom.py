@@ -8,8 +8,8 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from numcheck.diagnose.dynamics.line import fitted
 from numcheck.diagnose.history import series
+from numcheck.diagnose.line import fitted
 from numcheck.diagnose.load import format_of, headroom_bits
 
 if TYPE_CHECKING:

@@ -11,15 +11,16 @@ import re
 import statistics
 from typing import TYPE_CHECKING, Final
 
-from numcheck.diagnose.finding import Advice, Evidence, Finding
+from numcheck.diagnose.dynamics.growing import growth_notes
+from numcheck.diagnose.dynamics.note import note
 from numcheck.diagnose.history import series
 from numcheck.diagnose.triage.gradients import gradients_of
 from numcheck.record.site import Site
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from numcheck.diagnose.finding import Field
+    from numcheck.diagnose.finding import Field, Finding
     from numcheck.diagnose.incident import Incident
     from numcheck.measure.summary import Summary
 
@@ -38,8 +39,9 @@ _BEFORE: Final = 8
 
 
 def health_notes(incident: Incident) -> tuple[Finding, ...]:
-    """Return notes on saturated layers, vanished gradients and spikes of the loss."""
-    return (*_saturated(incident), *_vanished(incident), *_spiked(incident))
+    """Return notes on saturated layers, vanished gradients, spikes, and growth."""
+    found = (*_saturated(incident), *_vanished(incident), *_spiked(incident))
+    return (*found, *growth_notes(incident))
 
 
 def _saturated(incident: Incident) -> Iterator[Finding]:
@@ -58,7 +60,7 @@ def _saturated(incident: Incident) -> Iterator[Finding]:
     room, site = min(flat, key=lambda pair: pair[0])
     fields: dict[str, Field] = {"layers": len(flat), "of": len(rooms), "room": room}
     advice = ("standard_initialisation", "add_normalisation")
-    yield _note(incident, "N715", site, fields, "saturated_layers", advice)
+    yield note(incident, "N715", site, fields, "saturated_layers", advice)
 
 
 def _room(site: Site, held: Summary) -> float | None:
@@ -97,7 +99,7 @@ def _vanished(incident: Incident) -> Iterator[Finding]:
         "largest": alive[high][0],
     }
     advice = ("standard_initialisation", "add_normalisation")
-    yield _note(incident, "N714", alive[low][1], fields, "vanished", advice)
+    yield note(incident, "N714", alive[low][1], fields, "vanished", advice)
 
 
 def _spiked(incident: Incident) -> Iterator[Finding]:
@@ -121,25 +123,4 @@ def _spiked(incident: Incident) -> Iterator[Finding]:
     }
     site = Site(0, "loss", "forward", kind="kept", role="loss")
     advice = ("clip_outliers", "clip_gradients", "warm_up")
-    yield _note(incident, "N716", site, fields, "loss_spiked", advice)
-
-
-def _note(
-    incident: Incident,
-    rule: str,
-    site: Site,
-    fields: Mapping[str, Field],
-    seen: str,
-    advice: tuple[str, ...],
-) -> Finding:
-    return Finding(
-        id=rule,
-        severity="note",
-        site=site,
-        step=incident.step,
-        kind="drift",
-        rank=incident.rank,
-        fields=fields,
-        evidence=(Evidence(seen, fields),),
-        help=tuple(Advice(key, "possible") for key in advice),
-    )
+    yield note(incident, "N716", site, fields, "loss_spiked", advice)

@@ -8,8 +8,10 @@ import math
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.causes.base import explain
+from numcheck.diagnose.causes.rate import too_high
 from numcheck.diagnose.dynamics.headroom import drifting
 from numcheck.diagnose.finding import Evidence, Finding
+from numcheck.diagnose.first_steps import rose
 from numcheck.diagnose.growth_watch import EXPLODES, IN_A_ROW
 from numcheck.diagnose.history import series
 from numcheck.record.site import Site
@@ -44,10 +46,12 @@ def exploding(
 ) -> tuple[Finding, ...]:
     """Return a warning of a loss or gradient norm that multiplies step after step."""
     for name, phase in _GROWING.items():
-        values = [abs(v) for _, v in _of_late(history, name)]
-        window = values[-IN_A_ROW - 1 :]
-        if len(window) <= IN_A_ROW or not all(map(math.isfinite, window)):
+        signed = [v for _, v in _of_late(history, name)][-IN_A_ROW - 1 :]
+        if len(signed) <= IN_A_ROW or not all(map(math.isfinite, signed)):
             continue
+        if min(signed) < 0 < max(signed):
+            continue
+        window = [abs(v) for v in signed]
         pairs = itertools.pairwise(window)
         if any(b <= a for a, b in pairs) or window[-1] < EXPLODES * window[0]:
             continue
@@ -62,6 +66,9 @@ def exploding(
         )
         advice = ("smaller_learning_rate", "clip_gradients", "warm_up")
         why = explain("N751", "dynamics", "likely", seen, advice=advice)
+        risen = rose(history)
+        if risen is not None:
+            why = too_high(risen, "likely", (seen,))
         site = Site(0, name, phase, kind="kept")
         return (_warning(step, rank, "N711", site, why, {"name": name}),)
     return ()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from numcheck.diagnose import diagnose, tightest
-from numcheck.diagnose.dynamics.line import fitted
+from numcheck.diagnose.line import fitted
 from numcheck.record import Event
 from tests.core.diagnose.story import Story
 
@@ -37,8 +37,9 @@ def test_a_loss_that_multiplies_at_every_step_is_a_warning() -> None:
         [1.01**i for i in range(60)],
         [3.0 ** (i if i != 7 else 0) for i in range(10)],
         [3.0**-i for i in range(10)],
+        [1e-3, *(-(2.0**i) for i in range(9))],
     ],
-    ids=["a spike", "a slow rise", "a fall between", "a fall"],
+    ids=["a spike", "a slow rise", "a fall between", "a fall", "a pass through zero"],
 )
 def test_what_does_not_multiply_at_every_step_is_none(values: list[float]) -> None:
     assert after("loss", values) == ()

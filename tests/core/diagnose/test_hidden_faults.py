@@ -135,6 +135,7 @@ def test_a_status_register_is_an_error_without_any_values() -> None:
     (found,) = step(2.0, 3.0, family="matmul", detail=detail)
     assert (found.id, found.severity) == ("N602", "error")
     assert "status_cube_accumulation" in [e.key for e in found.evidence]
+    assert step(2.0, 3.0, family="matmul") == ()
 
 
 def test_half_precision_is_noted_beside_a_finding_only() -> None:

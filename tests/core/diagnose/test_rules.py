@@ -237,7 +237,8 @@ def drifting(**fields: Any) -> Story:
 
 
 def test_a_step_that_is_healthy_at_the_initial_parameters_drifted() -> None:
-    losses = tuple(Event("loss", i, 10.0**i) for i in range(7))
+    learned = [5.0, 1.0, 0.5, 10.0, 100.0, 1e3, 1e4]
+    losses = tuple(Event("loss", i, loss) for i, loss in enumerate(learned))
     incident = drifting().incident(ran("initial_parameters", "healthy"), history=losses)
     assert told(incident) == ("N104", "dynamics", "N751")
     stays = drifting().incident(ran("initial_parameters", "failed"))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from numcheck.diagnose import Incident, diagnose
-from numcheck.errors import ArgumentError, MissingExtraError
+from numcheck.errors import ArgumentError, DumpError, MissingExtraError
 from numcheck_torch import npu
 
 
@@ -28,8 +28,8 @@ class Dumper:
         self.config = json.loads(Path(path).read_text())["dump"]
         self.calls.append("set_dump")
 
-    def overflows(self, home: Path) -> None:
-        core = {"model_id": 0, "stream_id": 3, "task_id": 8, "status": 0x120}
+    def overflows(self, home: Path, status: int = 0x120) -> None:
+        core = {"model_id": 0, "stream_id": 3, "task_id": 8, "status": status}
         name = "Opdebug.Node_OpDebug.1.3.1700.output.0.json"
         (home / name).write_text(json.dumps({"AI Core": core}))
         (home / "MatMulV2.head.8.3.1699").write_bytes(b"")
@@ -48,6 +48,25 @@ def test_what_the_device_wrote_is_diagnosed(
     assert (found.id, found.site.op) == ("N602", "MatMulV2")
     seen = {e.key for e in found.evidence}
     assert {"status_float_overflow", "status_conversion_to_float16"} <= seen
+
+
+def test_a_record_of_a_status_without_any_flag_is_no_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = Dumper(monkeypatch)
+    with npu.overflow_detection(tmp_path / "dump") as detection:
+        device.overflows(detection.folder, status=0)
+    assert diagnose(Incident(detection.read(), 0)) == ()
+
+
+def test_a_block_in_which_nothing_overflows_has_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Dumper(monkeypatch)
+    with npu.overflow_detection(tmp_path / "dump") as detection:
+        pass
+    with pytest.raises(DumpError):
+        detection.read()
 
 
 def test_it_is_switched_off_when_the_block_fails(
