@@ -10,7 +10,7 @@ import numpy as np
 from numcheck.formats._arrays import as_array, chunks
 from numcheck.formats._registry import get
 from numcheck.measure._code_histogram import CodeHistogram
-from numcheck.measure._floats import PIECE, FloatPass
+from numcheck.measure._floats import FloatPass, piece_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +70,7 @@ def _summarize_floats(
     values: NDArray[Any], *, histogram: bool, progress: Callable[[int], None] | None
 ) -> Summary:
     run = FloatPass(get(values.dtype), values.dtype, values.size, histogram=histogram)
-    for piece in chunks(values, PIECE):
+    for piece in chunks(values, piece_size(values.dtype)):
         run.add(piece)
         if progress is not None:
             progress(piece.size)
@@ -82,7 +82,7 @@ def _summarize_integers(
 ) -> Summary:
     float64 = np.dtype(np.float64)
     run = FloatPass(get(float64), float64, values.size, histogram=histogram)
-    for piece in chunks(values, PIECE):
+    for piece in chunks(values, piece_size(float64)):
         run.add(piece.astype(np.float64))
         if progress is not None:
             progress(piece.size)
