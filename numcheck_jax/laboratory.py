@@ -220,15 +220,21 @@ class JaxLaboratory:
             return self._outcome(self.program, outs)
 
     def with_clipping(self, limit: float | None) -> Outcome:
-        """Refuse: where the update takes its gradients is not known.
+        """Run the step and its update on gradients clipped to a global norm.
 
         Raises:
-            CannotRunError: always.
+            CannotRunError: `limit` is None, since a program does not say what of it is
+                clipping; or it does not show where the update takes its gradients.
         """
-        raise CannotRunError(
-            "the update is part of the program, which does not say where it takes "
-            "its gradients"
-        )
+        from numcheck_jax.clipped import with_clipping
+
+        if limit is None or self.last is None:
+            raise CannotRunError("what of the program clips gradients is not known")
+        with self._running():
+            args = arguments(self.program, self.call.leaves)
+            view = self.last.trace.at(self.call.step, self.call.rank)
+            outs = with_clipping(self.program.closed, args, view, limit)
+            return self._outcome(self.program, outs)
 
     def operator_wider(
         self, trace: Trace, site: Site, name: Literal["float32", "float64"]

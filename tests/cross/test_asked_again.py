@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import torch
 from torch import nn
 
 import numcheck_jax
 import numcheck_torch
+from numcheck_jax.clipped import with_clipping
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,6 +155,67 @@ def test_clipped_gradients_heal_an_update_that_overflows() -> None:
         "clip_gradients",
         True,
     )
+
+
+def clipped_in_jax(rates: tuple[float, ...]) -> tuple[Any, dict[str, Experiment]]:
+    """Train two layers of which the update multiplies the gradient by each rate."""
+
+    def loss_of(weights: Any, x: Any) -> Any:
+        hidden = x @ weights["first"] + weights["bias"]
+        return (hidden @ weights["last"]).sum() * 1e10
+
+    @jax.jit
+    def step(weights: Any, x: Any) -> Any:
+        loss, gradients = jax.value_and_grad(loss_of)(weights, x)
+        for rate in rates:
+            gradients = jax.tree.map(lambda g, r=rate: r * g, gradients)
+        return jax.tree.map(jnp.subtract, weights, gradients), loss
+
+    watched = numcheck_jax.instrument(step, on_error="record", audit_first=False)
+    weights = {"first": jnp.ones((2, 2)), "bias": jnp.ones(2), "last": jnp.ones((2, 1))}
+    watched(weights, jnp.ones((3, 2)))
+    watched.numcheck.close()
+    return told(watched.numcheck)
+
+
+def test_clipped_gradients_heal_a_jax_update_that_overflows() -> None:
+    findings, ran = clipped_in_jax((1e30,))
+    assert ran["with_clipping"].result == "healthy"
+    assert (findings[0].help[0].key, findings[0].help[0].tried) == (
+        "clip_gradients",
+        True,
+    )
+
+
+def test_clipping_that_does_not_heal_a_jax_update_is_said_to_fail() -> None:
+    _, ran = clipped_in_jax((1e30, 1e30))
+    assert ran["with_clipping"].result == "failed"
+
+
+def test_a_jax_step_clipped_is_what_optax_makes_of_it() -> None:
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(5, 3)), jnp.float32)
+    weights = {"w": jnp.full((3, 2), 0.5), "b": jnp.zeros(2)}
+
+    def loss_of(weights: Any, x: Any) -> Any:
+        return ((jnp.tanh(x @ weights["w"]) + weights["b"] - 3) ** 2).sum()
+
+    def stepped(adam: Any, weights: Any, x: Any) -> Any:
+        gradients = jax.grad(loss_of)(weights, x)
+        updates, _ = adam.update(gradients, adam.init(weights), weights)
+        return optax.apply_updates(weights, updates)
+
+    sgd = optax.sgd(0.1, momentum=0.9)
+    plain = jax.make_jaxpr(functools.partial(stepped, sgd))(weights, x)
+    step = functools.partial(stepped, optax.chain(optax.clip_by_global_norm(0.5), sgd))
+    watched = numcheck_jax.instrument(functools.partial(stepped, sgd), every=1)
+    watched(weights, x)
+    watched.numcheck.close()
+    view = watched.numcheck.incidents[-1].view
+    args = [*jax.tree.leaves(weights), x]
+    outs = with_clipping(plain, args, view, 0.5)
+    expected = jax.tree.leaves(step(weights, x))
+    for ours, theirs in zip(outs, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
 def test_clipping_that_wiped_gradients_out_is_told_beside_what_they_were() -> None:

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A step run again with its gradients clipped to a global norm.
+
+A JAX step is one program that does not say where its update begins. The data flow of
+the recorded step does: the gradient of a parameter is the last value of the backward
+run on the way to the parameter's new value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from numcheck.diagnose.laboratory import CannotRunError
+from numcheck.diagnose.triage.gradients import gradients_of
+from numcheck.measure import summarize
+from numcheck_jax.interpreter.cell import Frame
+from numcheck_jax.interpreter.concrete import ConcreteTape
+from numcheck_jax.interpreter.loop import interpret
+from numcheck_jax.interpreter.rules.refs import fresh_references
+from numcheck_jax.interpreter.table import CONCRETE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+
+    from numcheck.measure.summary import Summary
+    from numcheck.record.site import Site
+    from numcheck.record.trace import StepView
+    from numcheck_jax.interpreter.cell import Cell
+
+    _Place = tuple[str, int, int]
+    """An operator's name, its output, and how many like it ran before."""
+
+__all__ = ["with_clipping"]
+
+_SAME = 0.01
+"""Relative difference that other rounding may make to a gradient's largest value."""
+
+
+def with_clipping(
+    closed: ClosedJaxpr, args: Sequence[Any], view: StepView, limit: float
+) -> list[Any]:
+    """Return a program's outputs with its gradients clipped to a global norm.
+
+    Args:
+        closed: the program.
+        args: its flat arguments.
+        view: the step as it was recorded.
+        limit: largest norm that the update is given.
+
+    Raises:
+        CannotRunError: it is not known where the update takes all of its gradients.
+    """
+    found = {_place(view, site): view.summary(site) for site in _gradients(view)}
+    met = _Scaled(found, 1.0)
+    _run(met, closed, args)
+    if met.norms.keys() != found.keys():
+        raise CannotRunError("a loop holds a gradient of the update")
+    norm = math.hypot(*met.norms.values())
+    clipped = _Scaled(found, min(1.0, limit / norm) if norm else 1.0)
+    return _run(clipped, closed, args)
+
+
+def _gradients(view: StepView) -> list[Site]:
+    """Return the operators that make the gradients which the update reads."""
+    made = [_operator(view, site) for site in gradients_of(view).values()]
+    moved = [
+        site
+        for site in view.kept()
+        if site.role == "parameter" and _operator(view, site).kind == "operator"
+    ]
+    if not made or len(made) < len(moved):
+        raise CannotRunError(
+            "the update is part of the program, whose data flow does not show where it "
+            "takes all of its gradients"
+        )
+    for site in made:
+        read_by = (view.trace.sites[i] for i in view.trace.children.get(site.index, ()))
+        if site.kind != "operator" or any(s.phase == "backward" for s in read_by):
+            raise CannotRunError("a gradient of the update is read by another one")
+    return made
+
+
+def _operator(view: StepView, site: Site) -> Site:
+    """Return what made a kept value."""
+    while site.kind == "kept" and site.parents:
+        site = view.trace.sites[site.parents[0]]
+    return site
+
+
+def _place(view: StepView, site: Site) -> _Place:
+    before = sum(
+        s.op == site.op and s.output == site.output and s.kind == "operator"
+        for s in view.trace.sites[: site.index]
+    )
+    return site.op, site.output, before
+
+
+class _Scaled(ConcreteTape):
+    """Multiplies some operators' results by a factor, and keeps their norms."""
+
+    def __init__(self, wanted: Mapping[_Place, Summary | None], factor: float) -> None:
+        super().__init__(CONCRETE)
+        self.norms: dict[_Place, float] = {}
+        self._wanted = wanted
+        self._factor = factor
+        self._ran: Counter[tuple[str, int]] = Counter()
+
+    def foresee(self, jaxpr: Jaxpr, place: int, read: Callable[[Any], Cell]) -> None:
+        """Run nothing ahead: each equation is looked at."""
+
+    def measure(
+        self, index: int, value: Any, shadow: Any, eqn: JaxprEqn | None = None
+    ) -> None:
+        """Measure nothing."""
+
+    def note(
+        self,
+        eqn: JaxprEqn,
+        operands: Sequence[Cell],
+        values: Sequence[Any],
+        frame: Frame,
+        shadows: Sequence[Any] | None = None,
+    ) -> list[Cell]:
+        """Note an equation's outputs, a gradient among them as what it is scaled to."""
+        given = list(values)
+        for k, value in enumerate(values):
+            if not self.wants(eqn, k):
+                continue
+            kind = eqn.primitive.name, k
+            place = (*kind, self._ran[kind])
+            self._ran[kind] += 1
+            if place in self._wanted:
+                given[k] = self._scaled(place, value)
+        return super().note(eqn, operands, given, frame, shadows)
+
+    def _scaled(self, place: _Place, value: Any) -> Any:
+        exact = np.asarray(value).astype(np.float64)
+        recorded, own = self._wanted[place], summarize(exact)
+        if recorded is not None and not _is_like(recorded, own):
+            raise CannotRunError(f"{place[0]} gave something else when run again")
+        self.norms[place] = float(np.linalg.norm(exact))
+        if self._factor == 1:
+            return value
+        return jnp.asarray(exact * self._factor, value.dtype)
+
+
+def _is_like(recorded: Summary, own: Summary) -> bool:
+    """Whether two runs made the same value, but for rounding."""
+    if recorded.n != own.n or recorded.is_finite != own.is_finite:
+        return False
+    if recorded.amax is None or own.amax is None:
+        return recorded.amax == own.amax
+    return math.isclose(recorded.amax, own.amax, rel_tol=_SAME)
+
+
+def _run(tape: ConcreteTape, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+    cells = [tape.unnamed(value) for value in fresh_references(closed, args)]
+    consts = [tape.constant(value) for value in closed.consts]
+    outs = interpret(tape, closed.jaxpr, consts, cells, Frame())
+    return [cell.value for cell in outs]
