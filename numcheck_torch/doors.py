@@ -10,15 +10,16 @@ listens, and put back once the last listener is gone. Listening keeps nobody ali
 from __future__ import annotations
 
 import functools
-import weakref
 from typing import TYPE_CHECKING, Any, Final
+
+from numcheck_torch.weak_method import WeakMethod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["listen", "unlisten"]
 
-Ear = tuple["weakref.WeakMethod[Any] | None", "weakref.WeakMethod[Any] | None"]
+Ear = tuple[WeakMethod | None, WeakMethod | None]
 
 
 class _Door:
@@ -58,7 +59,7 @@ def listen(
         setattr(owner, name, _wrapper(door))
         _OPEN.append(door)
 
-    weak = [None if m is None else weakref.WeakMethod(m) for m in (before, after)]
+    weak = [None if m is None else WeakMethod(m) for m in (before, after)]
     door.ears = (*door.ears, (weak[0], weak[1]))
 
 

@@ -29,7 +29,9 @@ class HostState(NamedTuple):
     @classmethod
     def now(cls) -> HostState:
         """Return the present state."""
-        return cls(random.getstate(), np.random.get_state())  # noqa: NPY002 - the user's
+        # As a dictionary: a tuple can state one kind of generator alone.
+        drawn_from = np.random.get_state(legacy=False)  # noqa: NPY002 - the user's
+        return cls(random.getstate(), drawn_from)
 
     def restore(self) -> None:
         """Put the generators back into this state."""
@@ -38,10 +40,7 @@ class HostState(NamedTuple):
 
     def is_like(self, other: HostState) -> bool:
         """Whether nothing was drawn between the two."""
-        return bool(
-            self.python == other.python
-            and all(map(np.array_equal, self.numpy, other.numpy))
-        )
+        return self.python == other.python and _are_equal(self.numpy, other.numpy)
 
 
 class HostRandom:
@@ -73,3 +72,12 @@ class HostRandom:
             return None
         self._draws = True
         return taken
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Whether two states, nested dictionaries of numbers and arrays, say the same."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(
+            _are_equal(one[name], other[name]) for name in one
+        )
+    return bool(np.array_equal(one, other))

@@ -75,8 +75,11 @@ def change_of(site: Site) -> Change | None:
     number = facts.pop("operand1", facts.pop("scalar", None))
     if name not in _WITH_NUMBER or facts or not isinstance(number, int | float):
         return None
+    computed, _ = _COMPUTED[site.dtype]
+    with np.errstate(over="ignore"):
+        is_finite = bool(np.isfinite(computed(number)))
     # Zero times infinity may hide between the extremes.
-    return Change(name, float(number)) if math.isfinite(number) else None
+    return Change(name, float(number)) if is_finite else None
 
 
 def changed(summary: Summary, change: Change, dtype: str) -> Summary:

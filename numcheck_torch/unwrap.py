@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from numcheck_torch.lasting import Lasting
+from numcheck_torch.weak_method import WeakMethod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,7 +65,7 @@ class Subject:
         self._lasting: weakref.ref[Lasting] | None = None
         self.owner: weakref.ref[Any] = weakref.ref(
             self._module() if owner is None else owner,
-            None if gone is None else _caller(gone),
+            None if gone is None else _caller(WeakMethod(gone)),
         )
 
     @property
@@ -99,18 +100,16 @@ class Subject:
         return known
 
 
-def _caller(method: Any) -> Callable[[object], None]:
-    """Return what calls a bound method while its object lives.
+def _caller(method: WeakMethod) -> Callable[[object], None]:
+    """Return what calls a method while its object lives.
 
-    At exit half of what the call needs is torn down, and nobody listens: what asks for
-    that must itself need nothing that is torn down, as `weakref.WeakMethod` does.
+    At exit half of what the call needs is torn down, and nobody listens.
     """
-    own, function = weakref.ref(method.__self__), method.__func__
     is_exiting = sys.is_finalizing
 
     def call(_: object) -> None:
-        bound = own()
-        if bound is not None and not is_exiting():
-            function(bound)
+        bound = None if is_exiting() else method()
+        if bound is not None:
+            bound()
 
     return call

@@ -92,15 +92,17 @@ def test_a_check_of_a_step_that_goes_on_waits_for_its_monitor() -> None:
 HEALTHY = """
 import torch, numcheck_torch
 
-def main():
-    net = torch.nn.Linear(2, 1)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    with numcheck_torch.instrument(net, optimizer).numcheck:
-        net(torch.ones(3, 2)).mean().backward()
-        optimizer.step()
-    return net
+net = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+model = numcheck_torch.instrument(net, optimizer)
 
-kept = main()
+def mean(x):
+    return model(x).mean()
+
+for _ in range(2):
+    optimizer.zero_grad()
+    mean(torch.ones(3, 2)).backward()
+    optimizer.step()
 """
 
 
