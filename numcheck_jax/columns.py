@@ -13,6 +13,7 @@ __all__ = [
     "COLUMNS",
     "MAXIMA",
     "MINIMA",
+    "SUMS",
     "UNSIGNED",
     "Measure",
     "is_float",
@@ -21,22 +22,28 @@ __all__ = [
     "measured_dtype",
     "peak_of_infinity",
     "peak_shift",
+    "sum_dtype",
     "width",
 ]
 
-Measure = Literal["full", "lean", "range"]
+Measure = Literal["full", "lean", "moments", "range"]
 """``range`` rows are cheap enough for every value of every step: they hold the
-extreme magnitudes and whether something is not finite, and of which sign. ``lean``
-ones count instead; ``full`` ones add the signed extremes and count subnormals."""
+extreme magnitudes and whether something is not finite, and of which sign.
+``moments`` adds the sum and the sum of squares. ``lean`` ones count instead; ``full``
+ones add the signed extremes and count subnormals."""
 
 _LEAN: Final = ("amax", "amin", "nan", "pos_inf", "neg_inf", "zero")
+_RANGE: Final = ("peak", "amin", "reach")
 COLUMNS: Final[dict[Measure, tuple[str, ...]]] = {
-    "range": ("peak", "amin", "reach"),
+    "range": _RANGE,
+    "moments": (*_RANGE, "total", "total_sq"),
     "lean": _LEAN,
     "full": (*_LEAN, "subnormal", "low", "high"),
 }
 MAXIMA: Final = frozenset({"amax", "high", "peak", "reach"})
 MINIMA: Final = frozenset({"amin", "low"})
+SUMS: Final = ("total", "total_sq")
+"""Columns that hold the bits of a float; NaN where the sum was not measured."""
 UNSIGNED: Final[dict[int, Any]] = {2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
 
 
@@ -81,3 +88,8 @@ def peak_shift(dtype: Any, word: Any) -> int:
 def measured_dtype(dtype: Any) -> Any:
     """Formats of eight bits and less are measured in float32, which holds them all."""
     return dtype if jnp.dtype(dtype).itemsize > 1 else jnp.float32
+
+
+def sum_dtype(word: Any) -> Any:
+    """Return the float whose bits fill a word, in which sums travel."""
+    return np.dtype(f"float{8 * np.dtype(word).itemsize}")

@@ -42,6 +42,8 @@ only lie differently (a transpose holds what its operand holds)."""
 _ANCHORS: Final = frozenset(
     ("conv_general_dilated", "dot_general", "ragged_dot_general", "scaled_dot")
 )
+_GATHERED: Final = frozenset(("add_any", "reduce_sum", "scatter-add", "scatter_add"))
+"""Beside matrix products, what the gradient of a parameter comes out of."""
 _BOUNDED: Final = frozenset(
     ("cos", "erf", "erfc", "is_finite", "logistic", "sin", "sign", "tanh")
 )
@@ -137,7 +139,12 @@ def compiled_trace(
     """
     chosen = _anchors_of(closed) if policy == "anchors" else _POLICIES[policy]
     tape = StagedTape(
-        STAGED, policy=chosen, measure=measure, elements=False, spread=spread
+        STAGED,
+        policy=chosen,
+        measure=measure,
+        elements=False,
+        spread=spread,
+        sums=_summed_of(closed, in_sites),
     )
     outputs: list[int | None] = []
 
@@ -183,6 +190,20 @@ def _is_new(eqn: JaxprEqn) -> bool:
 def _anchors_of(closed: ClosedJaxpr) -> Callable[[JaxprEqn], bool]:
     handed_on = module_outputs(closed.jaxpr)
     return lambda eqn: eqn.primitive.name in _ANCHORS or id(eqn) in handed_on
+
+
+def _summed_of(
+    closed: ClosedJaxpr, in_sites: Sequence[Site]
+) -> Callable[[JaxprEqn], bool]:
+    """Return which equations' large values are added up: anchors and gradients."""
+    is_anchor = _anchors_of(closed)
+    shapes = {site.shape for site in in_sites if site.role == "parameter"}
+
+    def is_gradient(eqn: JaxprEqn) -> bool:
+        shape = getattr(eqn.outvars[0].aval, "shape", None)
+        return eqn.primitive.name in _GATHERED and shape in shapes
+
+    return lambda eqn: is_anchor(eqn) or is_gradient(eqn)
 
 
 def _is_float_valued(eqn: JaxprEqn) -> bool:

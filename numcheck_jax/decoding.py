@@ -19,6 +19,7 @@ from numcheck_jax.columns import (
     measured_dtype,
     peak_of_infinity,
     peak_shift,
+    sum_dtype,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def decode_rows(
     """
     if jnp.issubdtype(dtype, jnp.complexfloating):
         sizes, dtype = [2 * n for n in sizes], np.finfo(dtype).dtype
-    if measure == "range":
+    if measure in ("moments", "range"):
         return _decoded_ranges(words, dtype, sizes)
     columns = dict(zip(COLUMNS[measure], words.T, strict=True))
     if is_float(dtype):
@@ -79,7 +80,7 @@ def _decoded_ranges(
 ) -> list[Summary]:
     """Return what rows say that count nothing: all is known while all is finite."""
     limit = peak_of_infinity(words.dtype)
-    peaks, _, reaches = (column.astype(object) for column in words.T)
+    peaks, _, reaches = (column.astype(object) for column in words.T[:3])
     shift, top = (0, 0)
     if is_float(dtype):
         bits = 8 * np.dtype(measured_dtype(dtype)).itemsize
@@ -91,6 +92,7 @@ def _decoded_ranges(
     else:
         numbers = _integer_numbers(columns, np.dtype(dtype))
     extremes = zip(numbers["amax"].tolist(), numbers["amin"].tolist(), strict=True)
+    sums = _sums(words[:, 3:], numbers["amax"], np.asarray(sizes, np.float64), dtype)
     found = []
     for k, (size, (amax, amin)) in enumerate(zip(sizes, extremes, strict=True)):
         if not size:
@@ -102,10 +104,39 @@ def _decoded_ranges(
             high, low = (math.inf, None) if above else (None, -math.inf)
             found.append(Summary(size, nan=0, low=low, high=high))
         elif amax == 0:
-            found.append(Summary(size, 0, 0, 0, zero=size, amax=0.0))
+            zeros = Summary(size, 0, 0, 0, zero=size, amax=0.0, total=0.0, total_sq=0.0)
+            found.append(zeros)
         else:
-            found.append(Summary(size, 0, 0, 0, amax=amax, amin=amin))
+            total, square = sums[k]
+            found.append(
+                Summary(
+                    size, 0, 0, 0, amax=amax, amin=amin, total=total, total_sq=square
+                )
+            )
     return found
+
+
+def _sums(
+    words: np.ndarray[Any, Any],
+    amax: np.ndarray[Any, Any],
+    sizes: np.ndarray[Any, Any],
+    dtype: Any,
+) -> list[tuple[float | None, float | None]]:
+    """Return the sums that rows hold; None where one has left its format.
+
+    A square below the smallest normal number counts for nothing. Where so small ones
+    could be a millionth of the sum, it is not known.
+    """
+    if not words.shape[1]:
+        return [(None, None)] * len(words)
+    made_in = np.finfo(np.float64 if np.dtype(dtype).itemsize > 4 else np.float32)
+    values = words.view(sum_dtype(words.dtype)).astype(np.float64)
+    lost = 1e6 * sizes * float(made_in.tiny)
+    known = np.isfinite(values)
+    known[:, 0] &= amax > 1e6 * float(made_in.tiny)
+    known[:, 1] &= values[:, 1] > lost
+    pairs = zip(values.tolist(), known.tolist(), strict=True)
+    return [(t if a else None, s if b else None) for (t, s), (a, b) in pairs]
 
 
 def _float_numbers(

@@ -22,12 +22,14 @@ from numcheck_jax.columns import (
     COLUMNS,
     MAXIMA,
     MINIMA,
+    SUMS,
     UNSIGNED,
     is_float,
     measure_of,
     measured_dtype,
     peak_of_infinity,
     peak_shift,
+    sum_dtype,
 )
 from numcheck_jax.decoding import decode
 
@@ -40,7 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["empty_rows", "is_bad", "merge_rows", "row", "shared_row", "summarize"]
 
 
-def row(x: jax.Array, measure: Measure = "full", *, apart: bool = False) -> jax.Array:
+def row(
+    x: jax.Array, measure: Measure = "full", *, apart: bool = False, sums: bool = True
+) -> jax.Array:
     """Return the statistics of `x` as one row of unsigned words.
 
     Works on concrete and on traced arrays of any shape; an empty array gives the row
@@ -53,19 +57,21 @@ def row(x: jax.Array, measure: Measure = "full", *, apart: bool = False) -> jax.
         apart: reduce each column by itself. A reduction of several operands reads the
             array once, but where the compiler has laid it out over devices it gathers
             each operand first.
+        sums: False leaves the sums of a ``moments`` row unmeasured.
     """
     if jnp.issubdtype(x.dtype, jnp.complexfloating):
         x = jnp.stack([lax.real(x), lax.imag(x)])
     if x.size == 0:
         return empty_rows(1, measure)[0]
     columns = _float_columns(x) if is_float(x.dtype) else _integer_columns(x)
-    names = COLUMNS[measure]
+    names = tuple(name for name in COLUMNS[measure] if name not in SUMS)
     values = [columns[name]() for name in names]
+    added = _added_up(x, measured=sums) if measure == "moments" else []
     if x.ndim == 0:
-        return _packed(names, values, x.dtype)
+        return _packed(names, values, added, x.dtype)
     if apart:
         pairs = zip(names, values, strict=True)
-        return _packed(names, [_reduced(n, v) for n, v in pairs], x.dtype)
+        return _packed(names, [_reduced(n, v) for n, v in pairs], added, x.dtype)
     starts = [
         np.array(_start(name, v.dtype), v.dtype)
         for name, v in zip(names, values, strict=True)
@@ -73,7 +79,25 @@ def row(x: jax.Array, measure: Measure = "full", *, apart: bool = False) -> jax.
     reduced = lax.reduce(
         values, starts, functools.partial(_merge, names), tuple(range(x.ndim))
     )
-    return _packed(names, reduced, x.dtype)
+    return _packed(names, reduced, added, x.dtype)
+
+
+def _added_up(x: jax.Array, *, measured: bool) -> list[jax.Array]:
+    """Return the sum and the sum of squares as words, or that they are not measured.
+
+    They are made in float32, that of a float64 array in float64. The compiler adds in
+    partial sums, so that the error is a few units of that format beside the sum of
+    magnitudes, whatever the size. A standard deviation below some 1e-3 of the mean is
+    therefore lost in float32.
+    """
+    word = _word()
+    if not measured or not is_float(x.dtype):
+        unknown = np.array(np.nan, sum_dtype(word)).view(word)
+        return [jnp.asarray(unknown)] * len(SUMS)
+    wide = x if x.dtype.itemsize > 4 else lax.convert_element_type(x, jnp.float32)
+    totals = jnp.stack([jnp.sum(wide), jnp.sum(wide * wide)])
+    words = lax.bitcast_convert_type(totals.astype(sum_dtype(word)), word)
+    return [words[0], words[1]]
 
 
 def _reduced(name: str, column: jax.Array) -> jax.Array:
@@ -92,7 +116,7 @@ def merge_rows(a: jax.Array, b: jax.Array, measure: Measure = "full") -> jax.Arr
 
 def is_bad(rows: jax.Array) -> jax.Array:
     """Return, for each row, whether something in it is not finite."""
-    if measure_of(rows.shape[1]) == "range":
+    if measure_of(rows.shape[1]) in ("moments", "range"):
         return rows[:, 0] >= peak_of_infinity(rows.dtype)
     # Columns 2 to 4 count NaN, +Inf and -Inf.
     return (rows[:, 2:5] != 0).any(axis=1)
@@ -132,10 +156,12 @@ def _is_on_host(array: Any) -> bool:
     return len(devices) == 1 and next(iter(devices)).platform == "cpu"
 
 
-@functools.partial(jax.jit, static_argnames=("measure", "apart"))
-def shared_row(x: jax.Array, measure: Measure, *, apart: bool = False) -> jax.Array:
+@functools.partial(jax.jit, static_argnames=("measure", "apart", "sums"))
+def shared_row(
+    x: jax.Array, measure: Measure, *, apart: bool = False, sums: bool = True
+) -> jax.Array:
     """Return `row` by a call: arrays of one shape share its tracing and lowering."""
-    return row(x, measure, apart=apart)
+    return row(x, measure, apart=apart, sums=sums)
 
 
 def _word() -> Any:
@@ -143,8 +169,10 @@ def _word() -> Any:
     return jnp.uint64 if jax.config.read("jax_enable_x64") else jnp.uint32
 
 
-def _packed(names: Sequence[str], columns: Sequence[Any], dtype: Any) -> jax.Array:
-    """Return the columns as one row of words.
+def _packed(
+    names: Sequence[str], columns: Sequence[Any], added: Sequence[Any], dtype: Any
+) -> jax.Array:
+    """Return the columns, and after them the words of sums, as one row.
 
     Peaks are shifted so that Inf is the same word for every dtype.
     """
@@ -154,7 +182,7 @@ def _packed(names: Sequence[str], columns: Sequence[Any], dtype: Any) -> jax.Arr
         words[0] = words[0] + np.array(peak_shift(dtype, word), word)
     elif names[0] == "peak":
         words[0] = lax.min(words[0], np.array(peak_of_infinity(word) - 1, word))
-    return jnp.stack(words)
+    return jnp.stack([*words, *added])
 
 
 def _start(name: str, dtype: Any) -> int:
@@ -164,7 +192,10 @@ def _start(name: str, dtype: Any) -> int:
 def _merge(names: tuple[str, ...], a: Any, b: Any) -> list[Any]:
     merged = []
     for name, x, y in zip(names, a, b, strict=True):
-        if name in MAXIMA:
+        if name in SUMS:
+            pair = (lax.bitcast_convert_type(w, sum_dtype(w.dtype)) for w in (x, y))
+            merged.append(lax.bitcast_convert_type(sum(pair), x.dtype))
+        elif name in MAXIMA:
             merged.append(lax.max(x, y))
         else:
             merged.append(lax.min(x, y) if name in MINIMA else x + y)

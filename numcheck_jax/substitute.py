@@ -157,6 +157,7 @@ def substitute(
             program.closed,
             in_sites=source_sites(call, program, roles),
             policy=policy,
+            measure="moments" if policy == "all" else "range",
             loss_outputs=roles.losses(program.outputs),
             spread=_is_spread(call),
         )

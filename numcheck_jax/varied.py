@@ -57,7 +57,9 @@ class _Alone(ConcreteTape):
             for s in trace.sites[: site.index]
         )
 
-    def measure(self, index: int, value: Any, shadow: Any) -> None:
+    def measure(
+        self, index: int, value: Any, shadow: Any, eqn: JaxprEqn | None = None
+    ) -> None:
         """Measure nothing."""
 
     def note(
@@ -91,7 +93,9 @@ class _OtherFactor(ConcreteTape):
     def foresee(self, jaxpr: Jaxpr, place: int, read: Callable[[Any], Cell]) -> None:
         """Run nothing ahead: each equation is looked at."""
 
-    def measure(self, index: int, value: Any, shadow: Any) -> None:
+    def measure(
+        self, index: int, value: Any, shadow: Any, eqn: JaxprEqn | None = None
+    ) -> None:
         """Measure nothing."""
 
     def values_of(

@@ -71,7 +71,9 @@ class ConcreteTape(Tape):
         """Return what was computed ahead, or compute it."""
         return self._made.popleft() if self._made else super().values_of(eqn, operands)
 
-    def measure(self, index: int, value: Any, shadow: Any) -> None:
+    def measure(
+        self, index: int, value: Any, shadow: Any, eqn: JaxprEqn | None = None
+    ) -> None:
         """Measure a value and its departure from the shadow."""
         node = self.graph.nodes[index]
         node.summary = summarize(value)

@@ -53,6 +53,7 @@ class StagedTape(Tape):
         measure: Measure,
         elements: bool,
         spread: bool = False,
+        sums: Policy = lambda _eqn: True,
     ) -> None:
         """Start an empty tape.
 
@@ -63,12 +64,15 @@ class StagedTape(Tape):
             measure: which columns a row has.
             elements: whether the elements that loops read are measured as well.
             spread: whether values are laid out over several devices by the compiler.
+            sums: of which equations even large values are added up, where rows have
+                columns for that; of arguments all but the optimizer's state are.
         """
         super().__init__(rules, lifting)
         self.policy = policy
         self.columns = measure
         self.elements = elements
         self.spread = spread
+        self.sums = sums
         self.measured: list[int] = []
         self._blocks: list[Rows] = []
         # Small values of one shape share a reduction: each costs compile time.
@@ -83,6 +87,7 @@ class StagedTape(Tape):
             measure=self.columns,
             elements=self.elements,
             spread=self.spread,
+            sums=self.sums,
         )
 
     @property
@@ -121,20 +126,29 @@ class StagedTape(Tape):
         node = Node(parents, frame.place, is_through=True)
         return Cell(value, self.graph.add(node), shadow)
 
-    def measure(self, index: int, value: Any, shadow: Any) -> None:
+    def measure(
+        self, index: int, value: Any, shadow: Any, eqn: JaxprEqn | None = None
+    ) -> None:
         """Add the row of a value to the program."""
         if value.size > _SMALL:
-            self.add([index], self._measured([value], [shadow]))
+            site = self.graph.nodes[index].site
+            is_state = site is not None and site.role == "state"
+            summed = self.sums(eqn) if eqn is not None else not is_state
+            self.add([index], self._measured([value], [shadow], sums=summed))
             return
         kind = (value.shape, value.dtype, shadow is not None, varying_axes(value))
         self._small.setdefault(kind, []).append((index, value, shadow))
 
-    def _measured(self, values: Sequence[Any], shadows: Sequence[Any]) -> Rows:
+    def _measured(
+        self, values: Sequence[Any], shadows: Sequence[Any], *, sums: bool = True
+    ) -> Rows:
         """Return the rows of values that are alike."""
         count = len(values)
         with jax.named_scope("numcheck"):
             if count == 1:
-                stats = shared_row(values[0], self.columns, apart=self.spread)[None]
+                stats = shared_row(
+                    values[0], self.columns, apart=self.spread, sums=sums
+                )[None]
             else:
                 one = functools.partial(row, measure=self.columns, apart=self.spread)
                 stats = jax.vmap(one)(jnp.stack(values))

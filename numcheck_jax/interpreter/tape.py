@@ -70,8 +70,10 @@ class Tape:
             return values, None
         return values, self.lifting.beside(eqn, operands, values)
 
-    def measure(self, index: int, value: Any, shadow: Any) -> None:
-        """Measure the value of a node that has a site."""
+    def measure(
+        self, index: int, value: Any, shadow: Any, eqn: JaxprEqn | None = None
+    ) -> None:
+        """Measure the value of a node that has a site, and the equation it comes of."""
         raise NotImplementedError
 
     def decide(self, closed: ClosedJaxpr, values: Sequence[Any]) -> Any:
@@ -160,7 +162,7 @@ class Tape:
             index = self.graph.add(node)
             if self.wants(eqn, k):
                 node.site = equation_site(eqn, k, operands, frame, effect)
-                self.measure(index, value, shadow)
+                self.measure(index, value, shadow, eqn)
             cells.append(Cell(value, index, shadow))
         return cells
 
