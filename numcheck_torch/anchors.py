@@ -101,15 +101,17 @@ class Anchors:
             "source" if same is None else "keep",
             f"{site.scope}:{site.op}:{site.output}:{site.phase}",
         )
-        known = self._rehearsal and self._rehearsal.repeat(what, value)
-        if known is not None:
-            return
-        first = len(self._log.builder.sites)
-        index = self._log.anchor(site, same)
-        if same is None:
-            self._meter.take(index, value)
-        if self._rehearsal is not None:
-            self._rehearsal.note_value(what, first, index, value)
+        rehearsal = self._rehearsal
+        index = None if rehearsal is None else rehearsal.repeat(what, value)
+        if index is None:
+            first = len(self._log.builder.sites)
+            index = self._log.anchor(site, same)
+            if same is None:
+                self._meter.take(index, value)
+            if rehearsal is not None:
+                rehearsal.note_value(what, first, index, value)
+        if site.phase == "forward":
+            self._meter.sum_up(index if same is None else same, value)
 
     def _site_of(self, tensor: torch.Tensor) -> int | None:
         if self._last is None or self._last[0] != _identity(tensor):

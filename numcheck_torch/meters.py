@@ -15,6 +15,7 @@ import torch
 from numcheck.measure.summary import Summary
 from numcheck_torch.dtypes import is_measurable
 from numcheck_torch.statistics import measure, read, stored, to_host
+from numcheck_torch.sums import SELDOM, Sums, is_costly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,10 +30,20 @@ _QUICK_HALVES: Final = frozenset({torch.float32, torch.float64})
 
 
 class Meter(Protocol):
-    """Measures values now, and says what they were when the step is over."""
+    """Measures values now, and says what they were when the step is over.
+
+    Attributes:
+        summed: after `read`, the sums of the values that `sum_up` was given.
+    """
+
+    summed: dict[int, Summary]
 
     def take(self, site: int, tensor: torch.Tensor) -> None:
         """Measure the value of a site."""
+        ...
+
+    def sum_up(self, site: int, tensor: torch.Tensor) -> None:
+        """Measure the sums of a site as well, where `take` does not."""
         ...
 
     def adopt(self, sites: Sequence[tuple[int, int]], rows: torch.Tensor) -> None:
@@ -48,6 +59,7 @@ class _Adopted:
     """Extremes that somebody else measured, still on their devices."""
 
     def __init__(self) -> None:
+        self.summed: dict[int, Summary] = {}
         self._sites: list[list[tuple[int, int]]] = []
         self._rows: list[torch.Tensor] = []
 
@@ -92,6 +104,9 @@ class FullMeter(_Adopted):
         self._measured.append(site)
         self._pending.append(measurement)
 
+    def sum_up(self, site: int, tensor: torch.Tensor) -> None:
+        """Do nothing: every measurement has its sums."""
+
     def read(self) -> dict[int, Summary]:
         """Return what was measured, by site, and forget it."""
         found = dict(zip(self._measured, read(self._pending), strict=True))
@@ -101,7 +116,7 @@ class FullMeter(_Adopted):
 
 
 class ExtremesMeter(_Adopted):
-    """Smallest and largest of every floating-point value; for every step.
+    """Smallest and largest of every floating-point value, sums of a few; every step.
 
     NaN wins over both, as in PyTorch's reductions, so NaN and Inf are always seen.
     """
@@ -109,7 +124,9 @@ class ExtremesMeter(_Adopted):
     def __init__(self) -> None:
         super().__init__()
         self._tables: dict[tuple[torch.dtype, torch.device], _Table] = {}
+        self._sums: dict[tuple[torch.dtype, torch.device], Sums] = {}
         self._known: dict[int, Summary] = {}
+        self._reads = 0
 
     def take(self, site: int, tensor: torch.Tensor) -> None:
         """Measure the value of a site; integers are left out."""
@@ -127,11 +144,36 @@ class ExtremesMeter(_Adopted):
         else:
             self._known[site] = Summary(n=tensor.numel())
 
+    def sum_up(self, site: int, tensor: torch.Tensor) -> None:
+        """Sum the value of a site; integers are left out, and what is empty.
+
+        What is costly to sum is summed in one step of a few.
+        """
+        dtype = tensor.dtype
+        if dtype.is_complex or tensor.layout != torch.strided:
+            tensor = stored(tensor)
+        if not tensor.numel() or not dtype.is_floating_point:
+            return
+        if not is_measurable(dtype) or (self._reads % SELDOM and is_costly(tensor)):
+            return
+        wide = torch.float64 if dtype == torch.float64 else torch.float32
+        sums = self._sums.get((wide, tensor.device))
+        if sums is None:
+            sums = self._sums[wide, tensor.device] = Sums(wide, tensor.device)
+        sums.take(site, _packed(tensor.float() if dtype.itemsize < 2 else tensor))
+
     def read(self) -> dict[int, Summary]:
         """Return what was measured, by site, and forget it."""
         found, self._known = self._known, {}
-        for table in self._tables.values():
-            found.update(table.read())
+        self.summed = {}
+        self._reads += 1
+        tables = [t for t in self._tables.values() if t.is_used]
+        sums = [s for s in self._sums.values() if s.is_used]
+        hosts = to_host([*(t.rows() for t in tables), *(s.rows() for s in sums)])
+        for table, rows in zip(tables, hosts, strict=False):
+            found.update(table.read(rows))
+        for part, rows in zip(sums, hosts[len(tables) :], strict=True):
+            self.summed.update(part.read(rows))
         return found | self.read_adopted()
 
 
@@ -167,13 +209,17 @@ class _Table:
             torch.amin(value, dim=(), out=low)
             torch.amax(value, dim=(), out=high)
 
-    def read(self) -> dict[int, Summary]:
-        if not self._taken:
-            return {}
+    @property
+    def is_used(self) -> bool:
+        return bool(self._taken)
+
+    def rows(self) -> torch.Tensor:
         used = -(-len(self._taken) // _ROWS)
+        return torch.cat(self._blocks[:used])[: len(self._taken)]
+
+    def read(self, host: torch.Tensor) -> dict[int, Summary]:
         # Widened on the host: not every device has float64.
-        host = torch.cat(self._blocks[:used]).cpu().double()
-        rows: list[tuple[float, float]] = host[: len(self._taken)].tolist()
+        rows: list[tuple[float, float]] = host.double().tolist()
         found = {
             site: Summary(n=n, low=low, high=high, amax=_amax(low, high))
             for (site, n), (low, high) in zip(self._taken, rows, strict=True)

@@ -13,12 +13,14 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes
 
 from numcheck.errors import ArgumentError
 from numcheck_torch.anchors import Anchors, is_anchor
-from numcheck_torch.calls import PLAIN, Call, Surroundings, outputs_of
+from numcheck_torch.calls import Call, Surroundings, outputs_of
+from numcheck_torch.dispatch import LiveMode, Mode
 from numcheck_torch.graph_runs import GraphRuns
+from numcheck_torch.layers import Layers
 from numcheck_torch.meters import ExtremesMeter, FullMeter
 from numcheck_torch.npu import lens
 from numcheck_torch.operators import describe
@@ -28,7 +30,7 @@ from numcheck_torch.shadow import Shadow
 from numcheck_torch.site_log import SiteLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from torch import nn
     from torch._ops import OpOverload
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Recorder", "local"]
 
-_VALUELESS: Final = frozenset({"FakeTensor", "FunctionalTensor"})
 _SHADOWS: Final = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -120,7 +121,7 @@ class Recorder:
             stays_compiled=stays_compiled,
         )
         self._lens = lens() if measure == "full" else None
-        self.mode: Any = (_LiveMode if stays_compiled else _Mode)(self._record)
+        self.mode: Any = (LiveMode if stays_compiled else Mode)(self._record)
         self._compiled = compiled
         self._rehearsal: Rehearsal | None = None
         # A twin has to see every operator; so have full measurements.
@@ -131,7 +132,9 @@ class Recorder:
         self.anchors = (
             Anchors(self._log, self._meter, self._rehearsal) if anchors else None
         )
-        self._around.scopes.on_leave = self._left if anchors else None
+        self._layers = self.anchors or Layers(self._log)
+        has_sums = measure == "full" and not anchors
+        self._around.scopes.on_leave = None if has_sums else self._left
         self._expect_state()
 
     def restart(self, builder: TraceBuilder) -> None:
@@ -235,15 +238,15 @@ class Recorder:
     ) -> int:
         value, what, rehearsal = local(tensor), (kind, op), self._rehearsal
         with _disable_current_modes(), torch.no_grad():
-            if rehearsal is not None:
-                known = rehearsal.repeat(what, value)
-                if known is not None:
-                    return known
-            first = len(self.builder.sites)
-            add = self._log.source if kind == "source" else self._log.keep
-            site = add(value, op, role)
-            if rehearsal is not None:
-                rehearsal.note_value(what, first, site, value)
+            site = None if rehearsal is None else rehearsal.repeat(what, value)
+            if site is None:
+                first = len(self.builder.sites)
+                add = self._log.source if kind == "source" else self._log.keep
+                site = add(value, op, role)
+                if rehearsal is not None:
+                    rehearsal.note_value(what, first, site, value)
+            if role == "gradient":
+                self._log.sum_up(value)
             return site
 
     def _record(
@@ -344,8 +347,8 @@ class Recorder:
         return outcome
 
     def _left(self, scope: tuple[str, str], out: Any) -> None:
-        if self.anchors is not None and self.failure is None:
-            self._attempt(self.anchors.left, scope, out)
+        if self.failure is None:
+            self._attempt(self._layers.left, scope, out)
 
     def _expect_state(self) -> None:
         modules = None if self._modules is None else self._modules()
@@ -355,36 +358,6 @@ class Recorder:
             self.expect(parameter, f"parameter:{plain_path(name)}", "parameter")
         for name, buffer in modules.named_buffers():
             self.expect(buffer, f"buffer:{plain_path(name)}", "buffer")
-
-
-class _Mode(TorchDispatchMode):
-    def __init__(self, record: Callable[..., Any]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._record = record
-
-    def __torch_dispatch__(
-        self,
-        func: OpOverload,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        if any(t not in PLAIN for t in types):
-            # Tensors without values belong to somebody who plans or traces.
-            if any(t.__name__ in _VALUELESS for t in types):
-                return func(*args, **(kwargs or {}))
-            # Wrapper subclasses (DTensor…) unwrap themselves first; their local
-            # operators come here again.
-            return NotImplemented
-        return self._record(func, args, kwargs or {})
-
-
-class _LiveMode(_Mode):
-    """Lets compiled code run compiled; other modes make it run operator by operator."""
-
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        return True
 
 
 def _has_modes() -> bool:

@@ -14,6 +14,7 @@ from numcheck.record.site import Site
 from numcheck_torch.dataflow import Memory, Stale
 from numcheck_torch.dtypes import MONOTONE, format_name
 from numcheck_torch.monotone import WORTH_IT, change_of, changed
+from numcheck_torch.sums import completed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -114,6 +115,12 @@ class SiteLog:
             self._same[index] = self._same.get(same, same)
         return index
 
+    def sum_up(self, tensor: torch.Tensor) -> None:
+        """Measure the sums of a value too, where its site is known."""
+        found = self.memory.find(tensor)
+        if isinstance(found, int):
+            self._meter.sum_up(self._same.get(found, found), tensor)
+
     def output(
         self,
         operator: Operator,
@@ -164,6 +171,7 @@ class SiteLog:
                     else changed(operand, change, site.dtype)
                 )
             if summary is not None:
+                summary = completed(summary, self._meter.summed.get(index))
                 found[index] = summary
                 self.builder.measure(index, summary)
 
