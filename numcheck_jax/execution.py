@@ -6,17 +6,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_jax import flax_nnx
 from numcheck_jax.jitted import compiler_options
+from numcheck_jax.kept_programs import KeptPrograms
+from numcheck_jax.notices import CHANGING, ROUNDED
 from numcheck_jax.roles import assign
-from numcheck_jax.substitute import (
-    can_stand_in,
-    signature,
-    substitute,
-)
+from numcheck_jax.substitute import can_stand_in, substitute
 from numcheck_jax.tracing import program_of
 
 if TYPE_CHECKING:
@@ -37,11 +35,6 @@ _POLICIES: Final[Mapping[Level, Policy | None]] = {
 
 
 _EXCESS: Final = "xla_allow_excess_precision"
-_ROUNDED: Final = (
-    "here the step is compiled with its measurements: what it gives can differ "
-    f"by a rounding from the plain step; under {_EXCESS}=False, given to jax.jit as a "
-    "compiler option or in XLA_FLAGS, it is the same bit for bit"
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,13 +45,13 @@ class Plan:
         substitute: a program that measures or goes back; None when none is wanted.
         in_place: whether it runs instead of the function; else beside it.
         reason: why no such program could be made; empty when it could.
-        caution: what is to be known of its results; empty when they are the function's.
+        cautions: what is to be known of its results and of its making.
     """
 
     substitute: Substitute | None = None
     in_place: bool = False
     reason: str = ""
-    caution: str = ""
+    cautions: tuple[str, ...] = ()
 
 
 class Execution:
@@ -78,7 +71,7 @@ class Execution:
         """
         self._policy = _POLICIES[level]
         self._rollback = rollback
-        self._plans: dict[Any, Plan] = {}
+        self._plans: KeptPrograms[Plan] = KeptPrograms()
 
     @property
     def is_plain(self) -> bool:
@@ -89,10 +82,14 @@ class Execution:
         """Return what runs a call; made once for each kind of call."""
         if self.is_plain:
             return Plan()
-        key = signature(call)
-        if key not in self._plans:
-            self._plans[key] = self._made(call)
-        return self._plans[key]
+        plan = self._plans.find(call)
+        if plan is not None:
+            return plan
+        plan = self._made(call)
+        made = plan.substitute
+        if self._plans.keep(call, None if made is None else made.program.inputs, plan):
+            return dataclasses.replace(plan, cautions=(*plan.cautions, CHANGING))
+        return plan
 
     def _made(self, call: Call) -> Plan:
         try:
@@ -115,8 +112,8 @@ class Execution:
             in_place=in_place,
         )
         measured = in_place and self._policy is not None
-        caution = _ROUNDED if measured and not _is_exact(call) else ""
-        return Plan(made, in_place, caution=caution)
+        cautions = (ROUNDED,) if measured and not _is_exact(call) else ()
+        return Plan(made, in_place, cautions=cautions)
 
 
 def _is_exact(call: Call) -> bool:

@@ -11,7 +11,9 @@ import jax
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["compiler_options", "without_options"]
+    from numcheck_jax.capture import Call
+
+__all__ = ["compiler_options", "traced_leaves", "without_options"]
 
 _BARE: Final[weakref.WeakKeyDictionary[Any, Callable[..., Any]]] = (
     weakref.WeakKeyDictionary()
@@ -26,6 +28,29 @@ def compiler_options(function: Callable[..., Any]) -> dict[str, Any]:
     """
     info = getattr(function, "_jit_info", None)
     return dict(getattr(info, "compiler_options_kvs", ()) or ())
+
+
+def traced_leaves(call: Call) -> frozenset[int] | None:
+    """Return which of a call's leaves its jit traces: those of no static argument.
+
+    Returns:
+        Their positions; None where the function is no plain jit of JAX's.
+    """
+    info = getattr(call.function, "_jit_info", None)
+    if info is None:
+        return None
+    count = len(call.args)
+    static = {k + count if k < 0 else k for k in info.static_argnums or ()}
+    args, kwargs = call.treedef.children()
+    owners = [
+        *((k not in static, x) for k, x in enumerate(args.children())),
+        *(
+            (name not in (info.static_argnames or ()), x)
+            for name, x in zip(sorted(call.kwargs), kwargs.children(), strict=True)
+        ),
+    ]
+    flags = [is_traced for is_traced, x in owners for _ in range(x.num_leaves)]
+    return frozenset(i for i, is_traced in enumerate(flags) if is_traced)
 
 
 def without_options(function: Callable[..., Any]) -> Callable[..., Any]:

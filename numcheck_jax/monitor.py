@@ -187,7 +187,7 @@ class JaxMonitor(Monitor):
     def _planned(self, call: Call) -> Plan:
         with self._guarded("the making of a program"):
             plan = self._execution.plan(call)
-            for text in filter(None, (plan.reason, plan.caution)):
+            for text in filter(None, (plan.reason, *plan.cautions)):
                 self._say_once(text)
             return plan
         return Plan()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["LET_GO", "NOTHING_SAVED", "TRACED"]
+__all__ = ["CHANGING", "LET_GO", "NOTHING_SAVED", "ROUNDED", "TRACED"]
 
 TRACED: Final = (
     "the function ran inside another transformation (jit, grad, vmap, scan): there "
@@ -22,4 +22,17 @@ LET_GO: Final = (
 NOTHING_SAVED: Final = (
     "save= names none of the step's tensors: it knows the loss, outputs, parameters, "
     "state, and gradients that the step returns"
+)
+
+ROUNDED: Final = (
+    "here the step is compiled with its measurements: what it gives can differ by a "
+    "rounding from the plain step; under xla_allow_excess_precision=False, given to "
+    "jax.jit as a compiler option or in XLA_FLAGS, it is the same bit for bit"
+)
+
+CHANGING: Final = (
+    "a Python number, or another argument that is no JAX array, changes from step to "
+    "step and is a constant of the measured program, which is compiled again for each "
+    "value, as for a static argument of jax.jit: give it as an array, or jit the "
+    "function without making it static"
 )

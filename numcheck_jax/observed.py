@@ -132,10 +132,14 @@ def settings(call: Call, roles: Roles) -> dict[str, Setting]:
             continue
         if _RATES.search(name):
             found["lr"] = float(leaf)
-        elif _SCALES.search(name) and jnp.issubdtype(leaf.dtype, jnp.floating):
+        elif _SCALES.search(name) and _is_float(leaf):
             found["dynamic_loss_scale"] = True
             found["loss_scale"] = float(leaf)
     return found
+
+
+def _is_float(leaf: Any) -> bool:
+    return bool(jnp.issubdtype(jnp.result_type(leaf), jnp.floating))
 
 
 def _is_gone(leaf: Any) -> bool:

@@ -167,7 +167,11 @@ def arguments(program: Program, leaves: Sequence[Any]) -> list[Any]:
     for position, aval in zip(program.inputs, program.closed.in_avals, strict=True):
         leaf = leaves[position]
         if not isinstance(leaf, jax.Array):
-            leaf = jnp.asarray(np.asarray(leaf), dtype=aval.dtype)
+            # A bare number keeps its weak type, which the results may inherit.
+            is_bare = isinstance(leaf, bool | int | float | complex)
+            is_weak = is_bare and getattr(aval, "weak_type", False)
+            dtype = None if is_weak else aval.dtype
+            leaf = jnp.asarray(leaf if is_weak else np.asarray(leaf), dtype=dtype)
         found.append(leaf)
     return found
 

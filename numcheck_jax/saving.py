@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from numcheck.errors import ArgumentError
+from numcheck_jax.kept_programs import KeptPrograms
 from numcheck_jax.replay import kept_name
 from numcheck_jax.roles import assign
 from numcheck_jax.shares import share
-from numcheck_jax.substitute import signature
 from numcheck_jax.tracing import program_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Saving:
         self._every = every
         self._run = run
         self._find_loss = find_loss
-        self._known: dict[Any, tuple[Program, Roles]] = {}
+        self._known: KeptPrograms[tuple[Program, Roles]] = KeptPrograms()
 
     def is_due(self, step: int) -> bool:
         """Whether this step's tensors are kept."""
@@ -84,12 +84,7 @@ class Saving:
 
     def _named(self, call: Call, result: Result) -> Iterator[tuple[str, Any]]:
         """Yield every value of a step that has a name."""
-        kind = signature(call)
-        if kind not in self._known:
-            program = program_of(call)
-            roles = assign(call, program, self._find_loss(result))
-            self._known[kind] = program, roles
-        program, roles = self._known[kind]
+        program, roles = self._known.find(call) or self._traced(call, result)
         for position, role in roles.sources.items():
             if role in ("parameter", "state"):
                 yield f"{role}:{call.names[position]}", call.leaves[position]
@@ -97,6 +92,12 @@ class Saving:
         for key in program.outputs:
             if key in values and roles.kept[key] not in ("parameter", "state"):
                 yield kept_name(call, program, roles, key), values[key]
+
+    def _traced(self, call: Call, result: Result) -> tuple[Program, Roles]:
+        program = program_of(call)
+        made = program, assign(call, program, self._find_loss(result))
+        self._known.keep(call, program.inputs, made)
+        return made
 
 
 def _is_storable(value: Any) -> bool:

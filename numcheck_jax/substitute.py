@@ -34,7 +34,6 @@ __all__ = [
     "Substitute",
     "can_stand_in",
     "donated_leaves",
-    "signature",
     "substitute",
 ]
 
@@ -108,28 +107,6 @@ def can_stand_in(call: Call, program: Program) -> bool:
         return False
     leaves = range(len(program.shape.leaves))
     return program.outputs == tuple(Key("out", i) for i in leaves)
-
-
-def signature(call: Call) -> Any:
-    """Return what two calls must share to be the same program; hashable."""
-    return call.treedef, tuple(map(_kind, call.given))
-
-
-def _kind(leaf: Any) -> object:
-    aval = getattr(leaf, "aval", None)
-    if aval is not None:
-        return aval
-    return (np.shape(leaf), leaf.dtype) if hasattr(leaf, "dtype") else _hashable(leaf)
-
-
-def _hashable(leaf: object) -> object:
-    if isinstance(leaf, float | complex):
-        return type(leaf)
-    try:
-        hash(leaf)
-    except TypeError:
-        return id(leaf)
-    return type(leaf), leaf
 
 
 def substitute(

@@ -18,7 +18,7 @@ from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_jax import flax_nnx
 from numcheck_jax.boundary import BOUNDARY
 from numcheck_jax.eager_tracing import run_noted
-from numcheck_jax.jitted import without_options
+from numcheck_jax.jitted import traced_leaves, without_options
 from numcheck_jax.references import opened
 from numcheck_jax.references import values as values_of
 from numcheck_jax.results import result_of
@@ -95,12 +95,17 @@ def _ways(
 ) -> list[tuple[Callable[..., ClosedJaxpr], tuple[int, ...]]]:
     """Return how to trace and which leaves, the most faithful way first.
 
-    A jitted function traces Python numbers that are not static. A plain function may
-    use them, and NumPy arrays, where no tracer can stand; and it may look at values,
-    for which it has to be run.
+    A jitted function traces Python numbers that are not static; of another library's
+    jit only floats are taken for traced, since its whole numbers may be static. A plain
+    function may use numbers, and NumPy arrays, where no tracer can stand; and it may
+    look at values, for which it has to be run.
     """
     arrays = [i for i, x in enumerate(leaves) if _is_array(x)]
-    numbers = [i for i, x in enumerate(leaves) if isinstance(x, float | complex)]
+    traced = traced_leaves(call)
+    if traced is None:
+        numbers = [i for i, x in enumerate(leaves) if isinstance(x, float | complex)]
+    else:
+        numbers = [i for i in sorted(traced) if _is_number(leaves[i])]
     device = [i for i in arrays if isinstance(leaves[i], jax.Array)]
     ways = [tuple(arrays), tuple(device)]
     if hasattr(call.function, "lower"):

@@ -12,9 +12,9 @@ from numcheck.errors import ArgumentTypeError
 from numcheck.simulation import load
 from numcheck_jax import flax_nnx
 from numcheck_jax.capture import capture
+from numcheck_jax.kept_programs import KeptPrograms
 from numcheck_jax.simulation.gradient import differentiable
 from numcheck_jax.simulation.machine import Machine
-from numcheck_jax.substitute import signature
 from numcheck_jax.tracing import program_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def simulate(
         kind = type(function).__name__
         raise ArgumentTypeError(f"simulate expects a function, got {kind}")
     machine = Machine(load(profile))
-    programs: dict[Any, tuple[Program, Callable[..., list[Any]]]] = {}
+    programs: KeptPrograms[tuple[Program, Callable[..., list[Any]]]] = KeptPrograms()
 
     def program(call: Call) -> tuple[Program, Callable[..., list[Any]]]:
         found = program_of(call)
@@ -66,13 +66,15 @@ def simulate(
     @functools.wraps(function, updated=())
     def simulated(*args: Any, **kwargs: Any) -> Any:
         call = capture(function, args, kwargs, 0)
-        if isinstance(function, jax.stages.Wrapped):
-            key = signature(call)
-            if key not in programs:
-                programs[key] = program(call)
-            traced, run = programs[key]
-        else:
-            traced, run = program(call)
+        found = None
+        is_jitted = isinstance(function, jax.stages.Wrapped)
+        if is_jitted:
+            found = programs.find(call)
+        if found is None:
+            found = program(call)
+            if is_jitted:
+                programs.keep(call, found[0].inputs, found)
+        traced, run = found
         return _returned(call, traced, run(*(call.leaves[i] for i in traced.inputs)))
 
     return simulated
