@@ -2,8 +2,8 @@
 """Measures of a pytree that run inside a jitted step, in the shape optax asks for.
 
 Each takes updates (or parameters, activations: any pytree) and returns one number, as
-`optax.snapshot` and `optax.monitor` want them. NaN and Inf are told apart on the bit
-pattern: a float maximum loses NaN on some backends.
+`optax.snapshot` and `optax.monitor` want them. NaN and Inf are found element by element
+and left out of the maximum: a float maximum loses NaN on some backends.
 
     optax.chain(
         optax.snapshot("headroom", measures.headroom),
