@@ -12,15 +12,25 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
+
 from numcheck_torch.trees import tensors
 
 if TYPE_CHECKING:
-    import torch
-
     from numcheck_torch.places import Place
 
 __all__ = ["Aside", "Waiting"]
 
+_aten = torch.ops.aten
+_CONSTANTS = frozenset(
+    {
+        _aten.zeros.default,
+        _aten.ones.default,
+        _aten.full.default,
+        _aten.scalar_tensor.default,
+    }
+)
+"""Operators that give one number in every element, whatever the batch."""
 _MOST_OPERATORS = 512
 _MOST_BYTES = 4 << 20
 """Bytes that may be held for operators which the program may never read."""
@@ -51,6 +61,8 @@ class Aside:
 
     def __init__(self) -> None:
         self._waiting: dict[int, Waiting] = {}
+        self._constants: weakref.WeakValueDictionary[int, torch.Tensor]
+        self._constants = weakref.WeakValueDictionary()
         self._bytes = 0
 
     def add(
@@ -68,6 +80,8 @@ class Aside:
         One that reads no tensor only gives a constant, which is as good from outside.
         """
         read, made = list(tensors((args, kwargs))), list(tensors(out))
+        if function in _CONSTANTS:
+            self._constants.update((id(t), t) for t in made)
         size = sum(t.nbytes for t in (*read, *made))
         is_full = len(self._waiting) >= _MOST_OPERATORS
         if not read or is_full or self._bytes + size > _MOST_BYTES:
@@ -92,7 +106,12 @@ class Aside:
                 self._waiting.pop(id(known), None)
         return found
 
+    def is_constant(self, tensor: torch.Tensor) -> bool:
+        """Whether the program made a tensor of one number and left it so."""
+        return self._constants.get(id(tensor)) is tensor
+
     def clear(self) -> None:
         """Forget all: something wrote to memory that they may have read."""
+        self._constants.clear()
         self._waiting.clear()
         self._bytes = 0

@@ -140,6 +140,8 @@ def _targets(program: Program) -> Iterator[tuple[str, torch.Tensor]]:
     place = 0
     for slot, kept in program.externals.items():
         tensor = kept.tensor
+        if slot in program.constants:
+            continue
         if tensor.dim() == 0 and slot not in program.written and not place:
             # A number made on the way (a loss scale, a count) is no target.
             continue

@@ -110,6 +110,7 @@ class Program:
         events: in the order they happened.
         externals: values from outside, by slot.
         written: those of them that the program writes; kept as copies.
+        constants: those of them that the program made of a single number.
         unscaled: for a root made by a gradient scaler, the slot of the loss itself.
         ungraded: slots of what operators made while gradients were off.
         gap: why the program cannot be run again; empty while it can.
@@ -121,6 +122,7 @@ class Program:
         self.events: list[Forward | Operation | Gradient] = []
         self.externals: dict[int, Kept] = {}
         self.written: set[int] = set()
+        self.constants: set[int] = set()
         self.unscaled: dict[int, int] = {}
         self.ungraded: set[int] = set()
         self.gap = ""
@@ -168,6 +170,8 @@ class Program:
             return slot
         slot = self._enter(tensor)
         self.externals[slot.index] = Kept.unmarked(tensor)
+        if not copied and self.aside.is_constant(tensor):
+            self.constants.add(slot.index)
         if copied:
             self._copy(slot.index, tensor)
         return slot

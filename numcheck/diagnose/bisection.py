@@ -22,12 +22,14 @@ class Carriers:
     """Samples that make the step fail.
 
     Attributes:
-        rows: samples that fail on their own, ascending; empty when none does.
+        rows: samples that fail, ascending; empty when no few of them do.
         heals: whether the batch without them is healthy.
+        together: whether none of them fails alone, and all of them together do.
     """
 
     rows: tuple[int, ...]
     heals: bool
+    together: bool = False
 
 
 def carrying_rows(
@@ -47,7 +49,7 @@ def carrying_rows(
 
     Example:
         >>> carrying_rows(8, lambda rows: 5 in rows)
-        Carriers(rows=(5,), heals=True)
+        Carriers(rows=(5,), heals=True, together=False)
     """
     left = list(range(total))
     found: list[int] = []
@@ -78,7 +80,44 @@ def carrying_rows(
         left.remove(row)
         if not test(left):
             return Carriers(tuple(sorted(found)), heals=True)
-    return Carriers(tuple(sorted(found)), heals=False)
+    if found:
+        return Carriers(tuple(sorted(found)), heals=False)
+    return _together(left, test)
+
+
+def _together(rows: Sequence[int], test: Callable[[Sequence[int]], bool]) -> Carriers:
+    """Return few samples that fail only together, where the rest is healthy."""
+    group = _group(rows, test)
+    if group and not test([row for row in rows if row not in group]):
+        return Carriers(group, heals=True, together=True)
+    return Carriers((), heals=False)
+
+
+def _group(
+    rows: Sequence[int], test: Callable[[Sequence[int]], bool]
+) -> tuple[int, ...]:
+    """Return few samples that fail together and not without one of them; else none.
+
+    The last sample that a failing beginning of the batch needs belongs to them. With
+    it at hand, a shorter beginning is enough, which shows the next one.
+    """
+    group: list[int] = []
+    part = list(rows)
+    while len(group) < min(_FEW, len(rows) // 2):
+        low, high = 0, len(part)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if test(sorted([*part[:middle], *group])):
+                high = middle
+            else:
+                low = middle
+        if not high:
+            break
+        group.append(part[high - 1])
+        part = part[: high - 1]
+        if test(sorted(group)):
+            return tuple(sorted(group))
+    return ()
 
 
 def _one(rows: Sequence[int], test: Callable[[Sequence[int]], bool]) -> int | None:

@@ -285,7 +285,8 @@ def _ran(incident: Incident, site: Site) -> tuple[Evidence, ...]:
 
 
 def _told(experiment: Experiment) -> Evidence:
-    key = f"{experiment.name}_{experiment.result}"
+    together = "_together" if experiment.fields.get("together") else ""
+    key = f"{experiment.name}{together}_{experiment.result}"
     if experiment.result == "not_run":
         return Evidence("not_run", {"name": experiment.name, "why": experiment.reason})
     return Evidence(key, experiment.fields)

@@ -287,6 +287,8 @@ def _rows(bench: _Bench) -> Experiment:
         "count": len(found.rows),
         "of": total,
     }
+    if found.together:
+        fields["together"] = 1
     return Experiment("rows", _result(healed=found.heals), fields=fields)
 
 

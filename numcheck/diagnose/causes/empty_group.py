@@ -31,6 +31,8 @@ class EmptyGroup:
         behind = scene.ancestry_of(scene.denominator)
         if behind is None or not behind.is_from_batch:
             return None
+        if not any(s.effect == "compute" for s in behind.sites if s.kind == "operator"):
+            return None  # a number that was given is no count and no spread
         seen = Evidence("divisor_from_batch")
         guards = ("count_at_least_one", "drop_empty_batches", "std_at_least")
         return explain(self.id, "data", "likely", seen, advice=guards)

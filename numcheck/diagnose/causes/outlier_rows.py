@@ -28,7 +28,7 @@ class OutlierRows:
         if broke.id not in OVERFLOWS | EDGES:
             return None
         went = scene.incident.went("rows")
-        if went == "failed":
+        if went == "failed" or _fail_together(scene):
             return None
         sources = scene.ancestry.sources("input", "target")
         scale = largest_input(scene.provenance.view, sources)
@@ -52,11 +52,17 @@ def carried_by_outliers(scene: Scene) -> bool:
 
     Then more range is a respite: a sentinel or a wrong unit stays wrong in any format.
     """
-    if scene.incident.went("rows") != "healthy":
+    if scene.incident.went("rows") != "healthy" or _fail_together(scene):
         return False
     sources = scene.ancestry.sources("input", "target")
     scale = largest_input(scene.provenance.view, sources)
     return scale is not None and scale.has_outlier
+
+
+def _fail_together(scene: Scene) -> bool:
+    """Whether no sample fails by itself: then what the program makes of them does."""
+    rows = scene.incident.experiments.get("rows")
+    return rows is not None and bool(rows.fields.get("together"))
 
 
 def _without(scene: Scene) -> tuple[Advice, ...]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numcheck.diagnose.causes.base import explain
+from numcheck.diagnose.ancestry import ancestry
+from numcheck.diagnose.causes.base import EDGES, explain
+from numcheck.diagnose.finding import Evidence
 
 if TYPE_CHECKING:
     from numcheck.diagnose.causes.base import Explanation
     from numcheck.diagnose.finding import Certainty
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
+    from numcheck.record.site import Site
 
 __all__ = ["Unguarded"]
 
@@ -34,6 +37,7 @@ _BY_FINDING: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 _DEFAULT = ("N359", ("rescale", "normalise_inputs"))
 _REACH = 8
+_NEAR = 4
 
 
 class Unguarded:
@@ -45,17 +49,57 @@ class Unguarded:
         """Answer for every operator: this rule is asked last."""
         if broke.id in ("N903", "N904"):
             return None
-        rule, advice = _BY_FINDING.get(broke.id, _DEFAULT)
         if broke.id == "N309" and _was_selected(scene):
             return explain("N352", "op-domain", "likely", advice=("safe_where",))
+        if broke.id in EDGES and _is_dropped(scene):
+            seen = Evidence("branch_dropped")
+            return explain("N352", "op-domain", "likely", seen, advice=("safe_where",))
+        rule, advice = _BY_FINDING.get(broke.id, _DEFAULT)
         certainty: Certainty = "possible" if rule == "N359" else "likely"
         return explain(rule, "op-domain", certainty, advice=advice)
 
 
 def _was_selected(scene: Scene) -> bool:
-    """Whether the gradient that met the pole had come through a selection."""
-    behind = scene.ancestry_of(scene.operand(0))
-    if behind is None:
+    """Whether the gradient that met the pole had come through a selection.
+
+    It meets the pole as what is divided, or as the factor of a slope that was computed
+    before there was a gradient.
+    """
+    if _comes_from_selection(scene, scene.operand(0).site, _REACH):
+        return True
+    trace = scene.provenance.view.trace
+    return any(
+        _comes_from_selection(scene, trace.sites[parent], _NEAR)
+        for child in trace.children.get(scene.site.index, ())
+        if trace.sites[child].family == "mul"
+        for parent in trace.sites[child].parents
+        if parent != scene.site.index
+    )
+
+
+def _comes_from_selection(scene: Scene, site: Site | None, reach: int) -> bool:
+    if site is None:
         return False
-    near = behind.sites[:_REACH]
+    near = ancestry(scene.provenance.view, site).sites[:reach]
     return any(s.family == "select" and s.phase == "backward" for s in near)
+
+
+def _is_dropped(scene: Scene) -> bool:
+    """Whether a selection leaves the result out and only the gradient is harmed."""
+    if scene.site.phase != "forward":
+        return False
+    if any(s.role in ("loss", "output") for s in scene.origin.harm):
+        return False
+    view, health = scene.provenance.view, scene.provenance.health
+    front, seen = [scene.site.index], {scene.site.index}
+    for index in front:
+        for child in view.trace.children.get(index, ()):
+            site = view.trace.sites[child]
+            if child in seen or site.phase != "forward":
+                continue
+            seen.add(child)
+            if health.is_bad(child):
+                front.append(child)
+            elif site.family == "select":
+                return True
+    return False

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numcheck.diagnose import Finding, Incident
+    from numcheck.diagnose.incident import Experiment
 
 f32 = np.float32
 f16 = np.float16
@@ -112,6 +113,53 @@ def test_a_selection_before_the_derivative_is_the_where_trap() -> None:
     assert [s.op for s in found.masked] == ["log"]
 
 
+def unselected_root(selects: bool) -> Incident:
+    """Return a root of a negative number whose NaN reaches the gradient alone."""
+    story = Story()
+    w = story.source("parameter", f32([-1, 1]), "w")
+    root = story.op("sqrt", np.sqrt, w)
+    ok = story.source("constant", np.array([False, True]), "ok")
+    if selects:
+        loss = story.op("select", lambda m, v: np.where(m, v, f32(0)), ok, root)
+    else:
+        loss = story.op("sum", np.nansum, root)
+    story.keep("loss", loss)
+    grad = story.op(
+        "select", lambda m: np.where(m, f32(1), f32(0)), ok, phase="backward"
+    )
+    slope = story.op("div", np.divide, grad, root, phase="backward")
+    story.keep("gradient", slope, "w")
+    return story.incident()
+
+
+def test_a_nan_that_a_selection_drops_forward_is_the_where_trap() -> None:
+    found = only(unselected_root(selects=True))
+    assert (found.id, found.cause and found.cause.rule) == ("N302", "N352")
+    assert [advice.key for advice in found.help] == ["safe_where"]
+    assert told(unselected_root(selects=False))[2] == "N351"
+
+
+@pytest.mark.parametrize("family", ["select", "threshold"])
+def test_a_slope_computed_ahead_meets_the_gradient_of_a_selection(
+    family: Any,
+) -> None:
+    story = Story()
+    w = story.source("parameter", f32([0, 1]), "w")
+    root = story.op("sqrt", np.sqrt, w)
+    ok = story.source("constant", np.array([False, True]), "ok")
+    story.keep(
+        "loss", story.op("select", lambda m, v: np.where(m, v, f32(0)), ok, root)
+    )
+    slope = story.op("div", np.divide, 0.5, root, phase="backward")
+    into = "select" if family == "select" else "mul"
+    grad = story.op(into, lambda m: np.where(m, f32(1), f32(0)), ok, phase="backward")
+    story.keep(
+        "gradient", story.op("mul", np.multiply, grad, slope, phase="backward"), "w"
+    )
+    expected = "N352" if family == "select" else "N354"
+    assert told(story.incident()) == ("N309", "op-domain", expected)
+
+
 def test_a_gather_past_the_end_blames_the_labels() -> None:
     story = Story()
     w = story.source("parameter", f32([1, 2, 3]), "w")
@@ -143,6 +191,30 @@ def test_what_was_bad_before_the_step_is_named(
     x = story.source(role, f32([np.nan, 1]))
     story.keep("loss", story.op("sum", np.sum, x))
     assert told(story.incident())[:2] == (expected, cls)
+
+
+@pytest.mark.parametrize("role", ["constant", "target"])
+def test_a_zero_divisor_that_was_given_is_no_count_of_the_batch(role: Any) -> None:
+    story = Story()
+    w = story.source("parameter", f32([0.5]), "w")
+    story.keep("loss", story.op("div", np.divide, w, story.source(role, f32([0]))))
+    assert told(story.incident()) == ("N303", "op-domain", "N351")
+
+
+def test_samples_that_fail_only_together_are_no_outliers() -> None:
+    def overflow(*experiments: Experiment) -> Incident:
+        story = Story()
+        x = story.source("input", f32([1, 3e4]))
+        story.keep("loss", story.op("exp", np.exp, x))
+        return story.incident(*experiments)
+
+    alone = ran("rows", "healthy", rows="1", count=1, of=2)
+    together = ran("rows", "healthy", rows="0, 1", count=2, of=9, together=1)
+    assert told(overflow(alone))[2] == "N055"
+    found = only(overflow(together))
+    assert found.cause is not None
+    assert found.cause.rule != "N055"
+    assert "rows_together_healthy" in [e.key for e in found.evidence]
 
 
 def test_a_count_of_the_batch_is_data_and_a_zero_layer_is_dynamics() -> None:

@@ -52,3 +52,20 @@ def test_targets_that_are_written_in_place_stay_what_the_loss_read() -> None:
     laboratory.replay()
     weight = model.weight.grad
     assert torch.equal(laboratory.outcomes.gradients["weight"], weight)
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_only_a_tensor_of_one_number_is_no_target(is_written: bool) -> None:
+    plain = nn.Linear(3, 1)
+    model = numcheck_torch.instrument(plain, on_error="record")
+    out = model(torch.ones(2, 3))
+    divisor = torch.zeros(2, 1)
+    if is_written:
+        divisor[0] = 1.0
+    (out / divisor).sum().backward()
+    model.numcheck.close()
+    (finding,) = model.numcheck.findings
+    is_named = "input:target" in [fact.name for fact in finding.facts]
+    assert is_named is is_written
+    assert finding.cause is not None
+    assert (finding.cause.cls, finding.cause.rule) == ("op-domain", "N351")
