@@ -162,7 +162,8 @@ class Bench(Monitor):
         Raises:
             ArgumentError: the run has no folder.
         """
-        self._saving = Saving(pattern, self.options.every or 1, self._run, self.model)
+        every = self.options.every or 1
+        self._saving = Saving(pattern, every, self._run, self.model, self.fault)
 
     def take(self, checked: Checked) -> None:
         """Keep what somebody checks by hand until the step is looked at."""

@@ -86,6 +86,8 @@ class TorchMonitor(Looking):
         finally:
             self._keep_trace()
             self._window.forget()
+            if self._saving is not None:
+                self._saving.rest()
             BOUNDARY.shut(self)
             self.parts.close()
             self.hooks.detach()
@@ -177,7 +179,7 @@ class TorchMonitor(Looking):
             self._check(found_inf=getattr(optimizer, "found_inf", None))
         elif self._window.is_empty and followed is None:
             self._check_uncalled(getattr(optimizer, "found_inf", None))
-        if self._saving is not None:
+        if self._saving is not None and not self._fleet.has_stepped:
             named = self._parameters.named(self.step)
             self._saving.keep(self.step, self._window.losses, named)
         if self._is_bad and self.options.on_error == "skip":

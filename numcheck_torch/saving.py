@@ -18,7 +18,7 @@ from numcheck_torch.sentinel import local
 from numcheck_torch.trees import named_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from torch.utils.hooks import RemovableHandle
 
@@ -39,13 +39,19 @@ class Saving:
         every: number of steps from one file to the next.
         run: the run folder that gets ``witness/step-00000000.safetensors``.
         model: whose modules have the outputs.
+        fault: called in an ``except`` block, where an output cannot be kept.
 
     Raises:
         ArgumentError: there is no run folder.
     """
 
     def __init__(
-        self, pattern: str, every: int, run: RunWriter | None, model: torch.nn.Module
+        self,
+        pattern: str,
+        every: int,
+        run: RunWriter | None,
+        model: torch.nn.Module,
+        fault: Callable[[str], None],
     ) -> None:
         if run is None:
             raise ArgumentError("save= keeps tensors in the run folder; give run= too")
@@ -53,6 +59,7 @@ class Saving:
         self._every = every
         self._run = run
         self._model = weakref.ref(model)
+        self._fault = fault
         self._names: dict[int, str] = {}
         self._outputs: dict[str, Any] = {}
         self._handle: RemovableHandle | None = None
@@ -62,6 +69,7 @@ class Saving:
 
         What runs compiled hands out no output of a module inside.
         """
+        self.rest()  # an interrupt may have ended the last call unheard
         model = self._model()
         if step % self._every or model is None or is_compiled(model):
             return
@@ -101,6 +109,12 @@ class Saving:
         name = self._names.get(id(module))
         if name is None or not self._may_match(name):
             return
+        try:
+            self._take(name, out)
+        except Exception:  # noqa: BLE001 - reported as N901; the training goes on
+            self._fault("the copy of a module's output")
+
+    def _take(self, name: str, out: object) -> None:
         with torch.no_grad():
             for path, tensor in named_tensors(out):
                 full = f"{name}.{path}" if path else name

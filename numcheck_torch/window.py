@@ -10,6 +10,7 @@ import torch
 
 from numcheck_torch import modes
 from numcheck_torch.buffers import BufferWatch
+from numcheck_torch.call_depth import CallDepth
 from numcheck_torch.capture import Autocast, Forward, RandomState
 from numcheck_torch.generators import generators_of
 from numcheck_torch.graph import reaches
@@ -56,7 +57,7 @@ class Window:
         self._hidden: HiddenLoss | None = None
         self._was_open = False
         self._is_taped = False
-        self._depth = 0
+        self._depth = CallDepth()
         self._call: Forward | None = None
 
     def trains(self, parameters: Iterable[torch.Tensor]) -> None:
@@ -90,8 +91,7 @@ class Window:
 
     def enter(self) -> bool:
         """Count a call of the module; whether it is an outermost one."""
-        self._depth += 1
-        if self._depth > 1:
+        if self._depth.enter() > 1:
             return False
         self.pause()
         return True
@@ -99,7 +99,7 @@ class Window:
     @property
     def is_outermost(self) -> bool:
         """Whether the call under way is no call inside another one."""
-        return self._depth == 1
+        return self._depth.now == 1
 
     def begin(
         self,
@@ -123,10 +123,9 @@ class Window:
 
     def leave(self, out: object) -> bool:
         """Write the call down when it is over; whether it can be trained on."""
-        if self._depth == 0:
+        if self._depth.now == 0:
             return False
-        self._depth -= 1
-        if self._depth > 0 or self._call is None:
+        if self._depth.leave() > 0 or self._call is None:
             return False
         call, self._call = self._call, None
         returned = [out] if isinstance(out, torch.Tensor) else list(tensors(out))

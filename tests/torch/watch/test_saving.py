@@ -94,3 +94,39 @@ def test_outputs_of_modules_are_kept_as_they_were(
         want = first if name == "output:layer" else first.relu()
         assert torch.equal(torch.from_numpy(kept[name]), want)
     assert not torch.nn.modules.module._global_forward_hooks
+
+
+def test_two_optimizers_of_one_step_write_one_file(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 1))
+    halves = [torch.optim.SGD(part.parameters(), lr=0.1) for part in model]
+    numcheck_torch.instrument(
+        model, halves, audit_first=False, run=tmp_path, save="*weight"
+    )
+    before = model[0].weight.detach().clone()
+    with model.numcheck as monitor:
+        square(model(inputs())).backward()
+        for half in halves:
+            half.step()
+        (file,) = monitor.run_path.rglob("step-*.safetensors")
+    kept = load_tensors(file)["parameter:0.weight"]
+    assert torch.equal(torch.from_numpy(kept), before)
+
+
+def test_an_output_that_cannot_be_copied_does_not_stop_the_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inner = nn.Linear(4, 3)
+
+    class Mapped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.vmap(self.inner)(x)
+
+    model = Mapped()
+    numcheck_torch.instrument(model, audit_first=False, run=tmp_path, save="output*")
+    with model.numcheck:
+        square(model(inputs())).backward()
+    assert "the copy of a module's output" in capsys.readouterr().err
