@@ -17,6 +17,7 @@ from numcheck.formats import get
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import IO
 
     from numpy.typing import NDArray
 
@@ -58,9 +59,13 @@ def arrays_in(path: str | Path) -> Iterator[tuple[str, NDArray[Any]]]:
     reader = readers.get(path.suffix.lower())
     if reader is None:
         known = ", ".join(readers)
+        if not path.exists():
+            raise DumpError(f"{path}: no such file")
         raise DumpError(f"{path}: expected a file that ends in one of {known}")
     try:
         yield from reader(path)
+    except DumpError:
+        raise
     except OSError as error:
         raise DumpError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
@@ -91,6 +96,8 @@ def viewed_as(array: NDArray[Any], dtype: str) -> NDArray[Any]:
 
 
 def _npy(path: Path) -> Iterator[tuple[str, NDArray[Any]]]:
+    with path.open("rb") as file:
+        _refuse_objects(path, path.stem, _header(file)[2])
     yield path.stem, np.load(path, mmap_mode="r", allow_pickle=False)
 
 
@@ -102,6 +109,8 @@ def _npz(path: Path) -> Iterator[tuple[str, NDArray[Any]]]:
                 yield name, _mapped_member(path, member)
                 continue
             with archive.open(member) as stream:
+                _refuse_objects(path, name, _header(stream)[2])
+            with archive.open(member) as stream:
                 yield name, np.lib.format.read_array(stream, allow_pickle=False)
 
 
@@ -111,18 +120,31 @@ def _mapped_member(path: Path, member: zipfile.ZipInfo) -> NDArray[Any]:
         file.seek(member.header_offset)
         name_length, extra_length = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
         file.seek(name_length + extra_length, 1)
-        version = np.lib.format.read_magic(file)
-        header = (
-            np.lib.format.read_array_header_1_0
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0
-        )
-        shape, fortran_order, dtype = header(file)
-        if dtype.hasobject:
-            raise ValueError("it holds Python objects")
+        shape, fortran_order, dtype = _header(file)
+        _refuse_objects(path, member.filename.removesuffix(".npy"), dtype)
         return _mapped(
             path, dtype, file.tell(), shape, order="F" if fortran_order else "C"
         )
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, order and dtype; the file then stands at the first element."""
+    version = np.lib.format.read_magic(file)
+    read = (
+        np.lib.format.read_array_header_1_0
+        if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )
+    return read(file)
+
+
+def _refuse_objects(path: Path, name: str, dtype: np.dtype[Any]) -> None:
+    if dtype.hasobject:
+        msg = (
+            f"{path}: {name!r} holds Python objects, which are not read, for reading "
+            f"them could run code; save numbers, as by x.astype('float32')"
+        )
+        raise DumpError(msg)
 
 
 def _safetensors(path: Path) -> Iterator[tuple[str, NDArray[Any]]]:

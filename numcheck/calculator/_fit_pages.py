@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Literal
+import math
+from typing import TYPE_CHECKING, Final, Literal
 
 from numcheck.calculator._picture import picture
 from numcheck.calculator._plain import number, share, speaks_unicode, table, width
@@ -15,8 +16,20 @@ if TYPE_CHECKING:
 
     from numcheck.measure import Fit, FormatFit
 
-__all__ = ["Fitted", "Remark", "fit_data", "fit_list_page", "fit_page"]
+__all__ = [
+    "MAX_FLUSHED",
+    "MIN_SQNR_DB",
+    "Fitted",
+    "Remark",
+    "fit_data",
+    "fit_list_page",
+    "fit_page",
+]
 
+MAX_FLUSHED: Final = 1e-3
+"""Largest share of non-zero elements that becomes zero in a format that fits."""
+MIN_SQNR_DB: Final = 15.0
+"""Smallest signal to quantisation noise ratio of a format that fits."""
 Remark = Literal["empty", "no_finite", "all_zero", "some_finite", "integers", "bools"]
 
 
@@ -44,6 +57,13 @@ class Fitted:
         if self.dtype.startswith(("int", "uint")):
             return "integers"
         return "some_finite" if summary.finite != summary.n else None
+
+    @property
+    def exact_in(self) -> tuple[str, ...]:
+        """The narrowest formats that hold every element as it is, without rounding."""
+        exact = [row.format for row in self.fit.formats if _is_exact(row)]
+        narrowest = min((fmt.bits for fmt in exact), default=0)
+        return tuple(fmt.name for fmt in exact if fmt.bits == narrowest)
 
     @property
     def decides_nothing(self) -> bool:
@@ -84,14 +104,17 @@ def fit_page(item: Fitted, lang: str | None = None) -> str:
     legend = say("picture_legend", solid=solid, dashed=dashed)
     rows = [_row(row, lang) for row in item.fit.formats]
     keys = ("format", "verdict", "scale", "overflow", "flushed", "subnormal", "sqnr")
-    notes = [say("exact")]
+    notes = [
+        say("exact"),
+        say("criterion", flushed=share(MAX_FLUSHED), sqnr=f"{MIN_SQNR_DB:g}"),
+    ]
     if any(row.scale_log2 for row in item.fit.formats):
         notes.append(say("scaled"))
     return "\n".join(
         [
             head, holds, *remarks, "", say("picture"), "", drawn, "", legend, "",
             table([say(key) for key in keys], rows, left=2), "", *notes, "",
-            _advice(item.fit, lang),
+            _advice(item, lang),
         ]
     )  # fmt: skip
 
@@ -140,6 +163,8 @@ def fit_data(item: Fitted) -> dict[str, object]:
             }
             for row in found.formats
         ],
+        "criterion": {"max_flushed": MAX_FLUSHED, "min_sqnr_db": MIN_SQNR_DB},
+        "exact": list(item.exact_in),
         "recommended": found.recommended.name if found.recommended else None,
         "recommended_scaled": scaled
         and {"format": scaled.format.name, "scale_log2": scaled.scale_log2},
@@ -175,10 +200,17 @@ def _best(item: Fitted, lang: str | None) -> str:
     return text("calculator.fit.best_scaled", lang, **fields)
 
 
-def _advice(found: Fit, lang: str | None) -> str:
+def _is_exact(row: FormatFit) -> bool:
+    shares = row.as_is
+    lost = max(shares.overflow.high, shares.flushed.high)
+    return lost == 0 and shares.sqnr_db.low == math.inf
+
+
+def _advice(item: Fitted, lang: str | None) -> str:
     def say(key: str, **fields: object) -> str:
         return text(f"calculator.fit.{key}", lang, **fields)
 
+    found = item.fit
     scaled = found.recommended_scaled
     lines = []
     if found.recommended is not None:
@@ -189,4 +221,8 @@ def _advice(found: Fit, lang: str | None) -> str:
         if lines:
             fields["bits"] = scaled.format.bits
         lines.append(say(key, **fields))
-    return "\n".join(lines or [say("recommend_none")])
+    lines = lines or [say("recommend_none")]
+    if item.exact_in:
+        names = text("calculator.fit.and", lang).join(item.exact_in)
+        lines.append(say("exact_in", formats=names))
+    return "\n".join(lines)

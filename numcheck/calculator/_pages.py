@@ -139,8 +139,9 @@ def _fate_paragraph(fate: Fate, lang: str | None) -> str:
         return text(f"calculator.range.{key}", lang, **fields)
 
     error = fate.relative_error
+    saturates = fate.result == fate.saturated and fate.outcome in ("overflow", "inf")
     what = say(
-        fate.outcome,
+        f"{fate.outcome}_saturates" if saturates else fate.outcome,
         result=number(fate.result),
         saturated=number(fate.saturated),
         error="–" if error is None else f"{100 * error:.3g} %",

@@ -151,17 +151,23 @@ def _fitted(
 def _with_progress(
     name: str, array: NDArray[Any], formats_: list[Any], lang: str | None
 ) -> Any:  # noqa: ANN401 - a Fit
+    from functools import partial
+
     from rich.console import Console
     from rich.progress import Progress
 
-    from numcheck.measure import fit as fit_array
+    from numcheck.calculator._fit_pages import MAX_FLUSHED, MIN_SQNR_DB
+    from numcheck.measure import fit as choose
 
+    fit_array = partial(
+        choose, array, formats_, max_flushed=MAX_FLUSHED, min_sqnr_db=MIN_SQNR_DB
+    )
     console = Console(stderr=True)
     if array.nbytes < _SHOW_PROGRESS or not console.is_terminal:
-        return fit_array(array, formats_)
+        return fit_array()
     with Progress(console=console, transient=True) as bar:
         # The array is read to summarise it, to count, and to count again scaled.
         passes = 1 if array.dtype.itemsize <= 2 else 3
         label = text("calculator.fit.reading", lang, name=name)
         task = bar.add_task(label, total=passes * array.size)
-        return fit_array(array, formats_, progress=lambda done: bar.advance(task, done))
+        return fit_array(progress=lambda done: bar.advance(task, done))

@@ -61,7 +61,7 @@ def data(
 
     Reads .npy, .npz, .safetensors, .csv, .tsv and .parquet of any size. Exits with 0
     when nothing was found, 1 with findings (errors or warnings), 2 when a file could
-    not be read; the others are checked all the same.
+    not be read or no number was there to check; the others are checked all the same.
     """
     from numcheck.calculator._plain import as_json as plain_json
     from numcheck.datacheck.files import files_in
@@ -76,7 +76,7 @@ def data(
         checked = [_checked(file, settings, advance) for file in files]
     _require(labels, checked)
     click.echo(plain_json(as_data(checked, lang)) if as_json else page(checked, lang))
-    if any(file.error for file in checked):
+    if any(file.error for file in checked) or all(c.holds_nothing for c in checked):
         context.exit(2)
     context.exit(0 if all(file.is_clean for file in checked) else 1)
 

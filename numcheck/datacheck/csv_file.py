@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import csv
 import itertools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,6 +24,22 @@ _CELLS: Final = 1 << 17
 _MISSING: Final = {"", "na", "n/a", "null", "none", "nan", "?", "-"}
 
 
+class _Reader(Protocol):
+    """What `csv.reader` returns."""
+
+    @property
+    def line_num(self) -> int: ...
+    def __iter__(self) -> Iterator[list[str]]: ...
+    def __next__(self) -> list[str]: ...
+
+
+class _Torn(NamedTuple):
+    """A row that has another number of cells than the header."""
+
+    number: int
+    cells: int
+
+
 def csv_pieces(path: Path, labels: tuple[str, ...]) -> Iterator[Piece]:
     """Yield the columns of numbers as one array, and each column of labels as its own.
 
@@ -31,7 +47,8 @@ def csv_pieces(path: Path, labels: tuple[str, ...]) -> Iterator[Piece]:
     told. A column whose first cells are mostly text is left out.
 
     Raises:
-        DumpError: the file cannot be read, or a row is longer than the header.
+        DumpError: the file cannot be read, or a row has another number of cells
+            than the header; the rows above it were yielded.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -43,31 +60,47 @@ def csv_pieces(path: Path, labels: tuple[str, ...]) -> Iterator[Piece]:
         raise DumpError(f"{path}: not a table of text: {error}") from error
 
 
-def _table(
-    path: Path, reader: Iterator[list[str]], labels: tuple[str, ...]
-) -> Iterator[Piece]:
+def _table(path: Path, reader: _Reader, labels: tuple[str, ...]) -> Iterator[Piece]:
     first = next(reader, None)
     if first is None:
         return
+    rows: Iterator[list[str]] = reader
     if all(_number(cell) is not None for cell in first):
         header = tuple(map(str, range(len(first))))
-        reader = itertools.chain([first], reader)
+        rows = itertools.chain([first], reader)
     else:
         header = tuple(first)
-    rows = max(_CELLS // max(len(header), 1), 1)
     numeric: list[int] | None = None
-    at = 1
-    while block := list(itertools.islice(reader, rows)):
-        block = [row for row in block if row]
-        if wrong := next((r for r in block if len(r) != len(header)), None):
-            msg = f"{path}: a row has {len(wrong)} cells, the header {len(header)}"
-            raise DumpError(f"{msg} (near row {at})")
-        start = at - 1
-        at += len(block)
-        cells = list(zip(*block, strict=True))
-        if numeric is None:
-            numeric = [i for i, c in enumerate(cells) if _is_numeric(c)]
-        yield from _pieces(path, header, cells, numeric, labels, start)
+    start = 0
+    for block, line in _blocks(rows, reader, len(header)):
+        if block:
+            cells = list(zip(*block, strict=True))
+            if numeric is None:
+                numeric = [i for i, c in enumerate(cells) if _is_numeric(c)]
+            yield from _pieces(path, header, cells, numeric, labels, start)
+            start += len(block)
+        if line:
+            have = "1 cell" if line.cells == 1 else f"{line.cells} cells"
+            msg = f"{path}: line {line.number} has {have}, the header "
+            raise DumpError(f"{msg}{len(header)}; nothing from there on was checked")
+
+
+def _blocks(
+    rows: Iterator[list[str]], reader: _Reader, cells: int
+) -> Iterator[tuple[list[list[str]], _Torn | None]]:
+    """Yield rows in blocks, up to the first row of another length and with its line."""
+    most = max(_CELLS // max(cells, 1), 1)
+    block: list[list[str]] = []
+    for row in rows:
+        if row and len(row) != cells:
+            yield block, _Torn(reader.line_num, len(row))
+            return
+        if row:
+            block.append(row)
+        if len(block) == most:
+            yield block, None
+            block = []
+    yield block, None
 
 
 def _pieces(

@@ -38,6 +38,11 @@ class Checked:
     error: str = ""
 
     @property
+    def holds_nothing(self) -> bool:
+        """Whether it was read and there was no number in it."""
+        return not self.elements and not self.error
+
+    @property
     def is_clean(self) -> bool:
         """Whether nothing was found; notes do not count."""
         return all(p.severity == "note" for p in self.problems)
@@ -52,6 +57,8 @@ def page(checked: Sequence[Checked], lang: str | None = None) -> str:
         if file.skipped:
             names = ", ".join(file.skipped)
             lines += [text("data.skipped", lang, file=file.file, names=names)]
+        if file.holds_nothing:
+            lines += [text("data.no_numbers", lang, file=file.file)]
         if file.error:
             lines += [text("data.unread", lang, error=file.error)]
     problems = [p for file in checked for p in file.problems]
@@ -64,13 +71,12 @@ def page(checked: Sequence[Checked], lang: str | None = None) -> str:
         "arrays": sum(len(file.arrays) for file in checked),
         "elements": sum(file.elements for file in checked),
     }
-    lines.append(text("data.found", lang, **counts) if problems else _none(lang))
+    if problems:
+        lines.append(text("data.found", lang, **counts))
+    elif seen["elements"]:
+        lines.append(text("data.nothing", lang))
     lines.append(text("data.seen", lang, **seen))
     return "\n".join(lines)
-
-
-def _none(lang: str | None) -> str:
-    return text("data.nothing", lang)
 
 
 def _card(file: str, problem: Problem, lang: str | None) -> list[str]:

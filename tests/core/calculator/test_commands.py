@@ -239,6 +239,7 @@ def test_a_damaged_file_is_an_error_that_names_it(
         (["range", "mxfp4", "1"], "block format"),
         (["formats", "nothing-like-it"], "unknown number format"),
         (["fit", "missing.npy"], "No such file"),
+        (["fit", "missing"], "missing: no such file"),
     ],
     ids=str,
 )
@@ -313,3 +314,47 @@ def test_pages_need_no_block_characters(gradients: Path) -> None:
     runner = CliRunner(charset="ascii")
     result = runner.invoke(cli, ["fit", str(gradients), "--to", "fp16"])
     assert get("fp16").name in result.output
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_criterion_and_the_exact_formats_are_named(
+    tmp_path: Path, lang: str
+) -> None:
+    path = tmp_path / "img.npy"
+    np.save(path, np.arange(256, dtype=np.float32))
+    output = run("fit", str(path), "--lang", lang).output
+    assert "0.1 %" in output
+    assert "15 dB" in output
+    (exact,) = [
+        line
+        for line in output.splitlines()
+        if line.startswith(("exact in", "float16 和"))
+    ]
+    assert {"float16", "bfloat16"} <= set(exact.replace(":", " ").split())
+
+
+@pytest.mark.parametrize("shift", [0, -20, 9])
+def test_a_format_is_exact_where_a_cast_there_and_back_changes_nothing(
+    tmp_path: Path, shift: int
+) -> None:
+    x = np.ldexp(np.arange(256, dtype=np.float32), shift)
+    np.save(tmp_path / "x.npy", x)
+    (told,) = json.loads(run("fit", str(tmp_path / "x.npy"), "--json").output)
+    types: dict[str, Any] = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+    with np.errstate(over="ignore"):
+        same = [n for n, t in types.items() if np.array_equal(x.astype(t), x)]
+    assert told["exact"] == same
+    assert told["recommended"] is None or told["criterion"]["min_sqnr_db"] == 15
+
+
+def test_an_array_that_no_format_holds_exactly_is_told_no_exact_one(
+    tmp_path: Path,
+) -> None:
+    np.save(tmp_path / "x.npy", np.float32([1 / 3, 1e-3, 7.7]))
+    assert "exact in" not in run("fit", str(tmp_path / "x.npy"), "--lang", "en").output
+
+
+def test_a_format_that_saturates_anyway_says_its_result_once() -> None:
+    output = run("range", "int8", "200", "inf", "--lang", "en").output
+    assert "200 overflows and saturates: becomes 127\n" in output
+    assert "a saturating cast" not in output

@@ -233,3 +233,67 @@ def test_both_parts_of_complex_numbers_are_checked(tmp_path: Path) -> None:
     z[7, 1] = complex(0.0, np.nan)
     (problem,) = _problems(write(path, z))
     assert (problem["array"], problem["row"], problem["id"]) == ("z.imag", 7, "N011")
+
+
+def test_a_torn_row_is_named_by_its_line_and_the_rows_above_are_checked(
+    tmp_path: Path,
+) -> None:
+    rows = [f"{i / 7},{i / 9}" for i in range(70_000)]
+    rows[40_000] = "nan,1"
+    rows[50_000] = "1"
+    rows[60_000] = "nan,1"
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "\n".join(rows) + "\n")
+    result = run(path, "--json")
+    (file,) = json.loads(result.output)["files"]
+    assert "line 50002 has 1 cell, the header 2" in file["error"]
+    assert file["elements"] == 100_000
+    (problem,) = [p for p in file["problems"] if p["id"] == "N011"]
+    assert (problem["row"], problem["fields"]["nan"], result.exit_code) == (
+        40_000,
+        1,
+        2,
+    )
+
+
+def test_a_line_number_counts_blank_lines_and_line_breaks_in_cells(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('a,b\n1,2\n\n"x\ny",3\n4\n')
+    assert "line 6 has 1 cell" in run(path).output
+
+
+@pytest.mark.parametrize("kind", ["blank", "header", "text", "shapeless"])
+def test_a_file_without_a_number_is_not_called_clean(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / ("x.csv" if kind in ("blank", "header") else "x.npy")
+    if path.suffix == ".csv":
+        path.write_text("" if kind == "blank" else "a,b\n")
+    else:
+        np.save(path, np.array(["a"]) if kind == "text" else np.zeros((0, 3)))
+    result = run(path)
+    assert result.exit_code == 2
+    assert f"{path}: no numbers in it, so nothing was checked" in result.output
+    assert "nothing found" not in result.output
+
+
+def test_an_empty_file_beside_others_is_told(
+    tmp_path: Path, x: np.ndarray[Any, Any]
+) -> None:
+    write(tmp_path / "a.npy", x)
+    np.save(tmp_path / "b.npy", np.zeros((0, 4)))
+    result = run(tmp_path)
+    assert (result.exit_code, "nothing found" in result.output) == (0, True)
+    assert "b.npy: no numbers in it" in result.output
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz", "compressed.npz"])
+def test_objects_are_refused_by_their_name(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"x.{ending}"
+    save: Any = {"npy": np.save, "npz": np.savez}.get(ending, np.savez_compressed)
+    objects = np.array([1, None], object)
+    save(path, **{"arr" if ending == "npy" else "thing": objects}, allow_pickle=True)
+    result = run(path)
+    assert result.exit_code == 2
+    assert "holds Python objects" in result.output
+    assert "damaged" not in result.output
