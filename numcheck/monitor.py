@@ -12,13 +12,13 @@ import difflib
 import os
 import sys
 import traceback
-import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from numcheck.diagnose.growth_watch import EXPLODES, GrowthWatch
 from numcheck.errors import ArgumentError, NonFiniteError
 from numcheck.record.history import TraceHistory
 from numcheck.record.trace import Event
+from numcheck.user_frame import warn_at_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -270,11 +270,14 @@ class Monitor:
                 self._trends.add(_origin(finding))
         errors = tuple(f for f in news if f.severity == "error")
         policy = self.options.on_error
-        if errors and policy == "raise":
-            raise NonFiniteError(errors, "\n" + self._card(errors))
         loud = [f for f in news if f.severity != "note"]
-        if loud and policy != "record":
-            warnings.warn("\n" + self._card(loud), NumcheckWarning, stacklevel=3)
+        if not loud or policy == "record":
+            return
+        from numcheck.report.raised import raised_text
+
+        if errors and policy == "raise":
+            raise NonFiniteError(errors, raised_text(errors))
+        warn_at_user(raised_text(loud), NumcheckWarning)
 
     def fault(self, where: str) -> None:
         """Record an error inside numcheck itself, once for each place, loudly.
@@ -349,11 +352,6 @@ class Monitor:
             if _origin(known) == _origin(finding):
                 self._findings[i] = dataclasses.replace(known, count=known.count + 1)
         return True
-
-    def _card(self, findings: Iterable[Finding]) -> str:
-        from numcheck.report import card
-
-        return "\n".join(card(f, colour=False) for f in findings)
 
 
 def _open_run(options: Options, rank: int, meta: dict[str, object]) -> RunWriter | None:

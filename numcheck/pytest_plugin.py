@@ -77,13 +77,15 @@ def pytest_runtest_makereport(
     item: pytest.Item,
     call: pytest.CallInfo[None],
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the cards of a failing test's findings to its report."""
+    """Add the cards of a failing test's findings, but those its traceback shows."""
     report = yield
     watch = item.stash.get(_WATCH, None)
     if report.failed and watch is not None:
         from numcheck.report import card
 
-        cards = [card(f) for f in watch.findings]
+        error = None if call.excinfo is None else call.excinfo.value
+        shown = getattr(error, "findings", ())  # a NonFiniteError's text has its cards
+        cards = [card(f) for f in watch.findings if f not in shown]
         if cards:
             report.sections.append((f"numcheck ({call.when})", "\n".join(cards)))
     return report

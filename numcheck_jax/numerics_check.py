@@ -16,7 +16,7 @@ from numcheck.errors import ArgumentTypeError, NonFiniteError
 from numcheck.measure import summarize
 from numcheck.record.site import Site
 from numcheck.record.trace import TraceBuilder
-from numcheck.report import card
+from numcheck.report.raised import raised_text
 from numcheck_jax.boundary import BOUNDARY
 from numcheck_jax.identity import lane_detail, lane_of, watched
 from numcheck_jax.naming import result_name
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import weakref
     from collections.abc import Sequence
 
-    from numcheck.diagnose.finding import Finding
     from numcheck.record.site import SourceLine
     from numcheck_jax.boundary import Mailbox
     from numcheck_jax.identity import Levels
@@ -83,11 +82,7 @@ def check_numerics(x: _Tree, name: str) -> _Tree:
 def _raise_waiting() -> None:
     """Raise what programs found since Python had the word last."""
     if findings := BOUNDARY.collect():
-        raise NonFiniteError(findings, _text(findings))
-
-
-def _text(findings: Sequence[Finding]) -> str:
-    return "\n" + "\n".join(card(f) for f in findings)
+        raise NonFiniteError(findings, raised_text(findings))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -129,7 +124,7 @@ class CheckedPlace:
         if not BOUNDARY.post(findings, self.owner):
             if not live:
                 BOUNDARY.wait(findings)
-            raise NonFiniteError(findings, _text(findings))
+            raise NonFiniteError(findings, raised_text(findings))
 
     def _incident(
         self, value: Any, lane: tuple[int, ...] | None, *, backward: bool

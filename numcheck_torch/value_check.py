@@ -88,6 +88,6 @@ def fail(findings: tuple[Finding, ...]) -> None:
     Raises:
         NonFiniteError: always.
     """
-    from numcheck.report import card
+    from numcheck.report.raised import raised_text
 
-    raise NonFiniteError(findings, "\n" + "\n".join(card(f) for f in findings))
+    raise NonFiniteError(findings, raised_text(findings))

@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import gc
+import linecache
 import math
+import threading
+import types
 import warnings
 import weakref
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import numcheck.monitor
@@ -18,9 +24,10 @@ from numcheck.diagnose.incident_json import incident_from_json
 from numcheck.errors import ArgumentError, NonFiniteError
 from numcheck.measure.summary import Summary
 from numcheck.monitor import Monitor, NumcheckWarning, Options, options_from
-from numcheck.record import Event, Site, TraceBuilder, open_run
+from numcheck.record import Event, Site, SourceLine, TraceBuilder, open_run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from numcheck.diagnose.finding import Severity
@@ -204,3 +211,60 @@ def test_a_held_monitor_outlives_the_function_that_made_it() -> None:
     del held
     gc.collect()
     assert second() is None
+
+
+def test_the_first_line_of_an_exception_says_what_and_where() -> None:
+    line = SourceLine("/other/head.py", 12, "forward", "y = x.log()")
+    site = Site(4, "log", "forward", source=line)
+    monitor = Monitor(Options())
+    with pytest.raises(NonFiniteError) as raised:
+        monitor.deliver(
+            [Finding("N301", "error", site, 3, "-inf", fields={"kind": "-inf"})]
+        )
+    first, blank, card, *_ = str(raised.value).splitlines()
+    assert first.startswith("error[N301]: ")
+    assert first.endswith("-Inf, at /other/head.py:12")
+    assert (blank, card) == ("", first.removesuffix(", at /other/head.py:12"))
+
+
+def test_a_warning_names_the_line_of_the_program_not_of_an_adapter() -> None:
+    monitor = Monitor(Options(on_error="warn"))
+
+    def inquire(found: list[Finding], deliver: Callable[[list[Finding]], None]) -> None:
+        deliver(found)
+
+    own = {"__name__": "numcheck_other.inquiry"}
+    adapter = types.FunctionType(inquire.__code__, own)
+    with pytest.warns(NumcheckWarning) as caught:
+        adapter([finding()], monitor.deliver)
+    assert caught[0].filename == __file__
+    assert linecache.getline(__file__, caught[0].lineno).strip().startswith("adapter(")
+
+
+def _called_by_libraries(deliver: Callable[[], None]) -> None:
+    """Calls from the standard library, which is called from an installed package."""
+    stack = contextlib.ExitStack()
+    stack.callback(deliver)
+
+    def close(_: float) -> float:
+        stack.close()
+        return 0.0
+
+    np.vectorize(close, otypes=[float])(np.ones(1))
+
+
+def test_a_warning_passes_over_installed_libraries() -> None:
+    monitor = Monitor(Options(on_error="warn"))
+    with pytest.warns(NumcheckWarning) as caught:
+        _called_by_libraries(functools.partial(monitor.deliver, [finding()]))
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_a_warning_without_a_program_on_the_stack_is_still_given() -> None:
+    monitor = Monitor(Options(on_error="warn"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        thread = threading.Thread(target=monitor.deliver, args=([finding()],))
+        thread.start()
+        thread.join()
+    assert [w.category for w in caught] == [NumcheckWarning]

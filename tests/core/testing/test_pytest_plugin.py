@@ -88,3 +88,20 @@ def test_the_plugin_loads_nothing_until_it_is_used(
     )
     result = pytester.runpytest_subprocess("-p", "numcheck.pytest_plugin")
     result.assert_outcomes(passed=1)
+
+
+def test_the_short_summary_says_what_broke_and_the_card_stands_once(
+    pytester: pytest.Pytester,
+) -> None:
+    result = run(
+        pytester,
+        "def test_a(numcheck):\n"
+        "    numcheck.instrument(abs, fails_at_close=True).numcheck.close()\n",
+    )
+    result.assert_outcomes(failed=1)
+    (summary,) = [
+        line for line in result.outlines if line.startswith("FAILED test_it.py::test_a")
+    ]
+    assert "NonFiniteError: error[N301]" in summary
+    cards = [line for line in result.outlines if "  --> " in line]
+    assert len(cards) == 1
