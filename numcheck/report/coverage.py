@@ -88,15 +88,16 @@ class Coverage:
 
 
 def _noted(events: Sequence[Event], lang: str | None) -> Iterator[str]:
-    """Yield what the adapter could not do, in its own words, each sentence once."""
+    """Yield what the adapter could not do, by key or in its words, each once."""
     notes: dict[str, list[int]] = {}
     for event in events:
         if event.name == "note":
             notes.setdefault(str(event.value), []).append(event.step)
     for note, steps in list(notes.items())[:_MOST_NOTES]:
         several = "note_often" if len(steps) > 1 else "note"
+        told = text(note, lang) if note.startswith("notice.") else note
         yield text(
-            f"report.watch.{several}", lang, note=note, step=min(steps), n=len(steps)
+            f"report.watch.{several}", lang, note=told, step=min(steps), n=len(steps)
         )
     if len(notes) > _MOST_NOTES:
         yield text("report.chain.omitted", lang, n=len(notes) - _MOST_NOTES)
