@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numcheck.record.site import SourceLine
     from numcheck.report.styled import Cell
 
-__all__ = ["card_lines", "labelled"]
+__all__ = ["card_lines", "follower_lines", "labelled"]
 
 LEVEL_STYLES: Final = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 BAR: Final = "blue"
@@ -45,6 +45,19 @@ def card_lines(
     yield from _chain(prose, width)
     for label, style, text in _remarks(prose):
         yield from labelled(prose.label(label), style, Text(text), width)
+
+
+def follower_lines(
+    finding: Finding, lang: str | None, width: int, ranks: int = 1
+) -> Iterator[Text]:
+    """Yield what is new about a finding whose cause and help were just shown."""
+    prose = Prose(finding, lang, ranks=ranks)
+    yield from _headline(prose, width)
+    yield from _place(prose, width)
+    if harm := prose.harm():
+        yield from labelled(prose.label("harm"), "bold", Text(harm), width)
+    cause = Text(prose.same_cause())
+    yield from labelled(prose.label("cause"), "bold magenta", cause, width)
 
 
 def labelled(label: str, style: str, body: Text, width: int) -> list[Text]:

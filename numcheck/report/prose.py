@@ -175,6 +175,12 @@ class Prose:
             text=self.say(key, **cause.fields),
         )
 
+    def same_cause(self) -> str:
+        """Return that the cause is that of the finding before."""
+        cause = self.finding.cause
+        rule = self.finding.id if cause is None else cause.rule
+        return self.say("report.cause_line.same", rule=rule)
+
     def help(self) -> Iterator[str]:
         """Yield the changes to make, best first, then where to read more."""
         for advice in self.finding.help:

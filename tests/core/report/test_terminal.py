@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ from numcheck.record.site import Site, SourceLine
 from numcheck.record.trace import Event
 from numcheck.report import card
 from numcheck.report.content import Content
-from numcheck.report.terminal import terminal_report
+from numcheck.report.terminal import cards, terminal_report
 from tests.core.report import fixture
 from tests.core.report.golden import assert_golden
 from tests.core.report.inspection import acting
@@ -54,6 +54,33 @@ def test_card_at_eighty_columns_is_as_it_was_seen(lang: str) -> None:
 def test_whole_report_is_as_it_was_seen(lang: str) -> None:
     shown = terminal_report(content([fixture.overflow()]), lang, 80, colour=False)
     assert_golden(f"report.{lang}.txt", shown)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_second_finding_of_the_same_cause_is_told_in_short(lang: str) -> None:
+    first = fixture.overflow()
+    place = SourceLine("net.py", 71, "forward", "y = g @ h")
+    second = dataclasses.replace(
+        first, site=dataclasses.replace(first.site, source=place)
+    )
+    whole = card(first, lang, 80, colour=False)
+    shown = cards([first, second], lang, 80, colour=False)
+    assert shown.startswith(whole)
+    rest = shown[len(whole) :]
+    assert "net.py:71" in rest
+    assert "y = g @ h" in rest
+    assert rest.count("\n") < whole.count("\n") / 2
+    assert "numcheck explain" not in rest
+
+
+@pytest.mark.parametrize(
+    "change", [{"step": 9}, {"rank": 5}, {"help": ()}, {"cause": None}]
+)
+def test_another_step_rank_help_or_cause_is_told_in_full(change: Any) -> None:
+    first = fixture.overflow()
+    second = dataclasses.replace(first, **change)
+    shown = cards([first, second], "en", 80, colour=False)
+    assert shown.endswith(card(second, "en", 80, colour=False))
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
