@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
+import os
 import sys
 import traceback
 from typing import Any
 
 import click
 
-from numcheck.errors import NonFiniteError, NumcheckError
+from numcheck.errors import ArgumentError, NonFiniteError, NumcheckError
 
 __all__ = ["main"]
 
@@ -48,8 +50,23 @@ class _Lazy(click.Group):
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; of a mistyped one, say which it may have been meant to be.
 
-@click.command(cls=_Lazy)
+        Raises:
+            UsageError: there is none of that name.
+        """
+        name = args[0] if args else ""
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        if name not in COMMANDS and near and not ctx.resilient_parsing:
+            msg = f"No such command {name!r}. Did you mean {near[0]!r}?"
+            raise click.UsageError(msg, ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="numcheck")
 def cli() -> None:
     """Find out why a training run prints NaN."""
@@ -58,6 +75,7 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> Any:  # noqa: ANN401 - click decides
     """Run the command line; exit 0 clean, 1 with findings, 2 on an error."""
     try:
+        _check_language()
         return cli.main(arguments, prog_name="numcheck")
     except NonFiniteError as error:
         click.echo(error, err=True)
@@ -67,3 +85,23 @@ def main(arguments: list[str] | None = None) -> Any:  # noqa: ANN401 - click dec
     except Exception:  # noqa: BLE001 - Python's own exit code, 1, would say "findings"
         traceback.print_exc()
     sys.exit(2)
+
+
+def _check_language() -> None:
+    """Refuse a language that numcheck does not speak.
+
+    A report of a training would rather come in English than not at all, so this is
+    asked of the command line alone.
+
+    Raises:
+        ArgumentError: NUMCHECK_LANG names another one.
+    """
+    if wanted := os.environ.get("NUMCHECK_LANG"):
+        from numcheck.report.messages import LANGUAGES, language
+
+        try:
+            language(wanted)
+        except ArgumentError as error:
+            known = ", ".join(LANGUAGES)
+            msg = f"NUMCHECK_LANG must be one of {known}; got {wanted!r}"
+            raise ArgumentError(msg) from error

@@ -16,6 +16,7 @@ import click
 from numcheck.adapters import adapters
 from numcheck.errors import MissingExtraError, NonFiniteError, NumcheckError
 from numcheck.monitor import Options
+from numcheck.report.messages import LANGUAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -89,6 +90,11 @@ class ScriptWatcher(Protocol):
     type=click.Path(dir_okay=False),
     help="Also write a report: .html, .json or .sarif by its ending.",
 )
+@click.option(
+    "--lang",
+    type=click.Choice(LANGUAGES),
+    help="Language; by default NUMCHECK_LANG, else the locale.",
+)
 @click.argument("script", metavar="SCRIPT")
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -102,6 +108,7 @@ def run(  # noqa: PLR0913 - one argument for each option
     every: int | None,
     experiments: bool,
     output: str | None,
+    lang: str | None,
     script: str,
     arguments: tuple[str, ...],
 ) -> None:
@@ -123,7 +130,7 @@ def run(  # noqa: PLR0913 - one argument for each option
         watched = _watch(stack, options)
         has_failed = _outcome(start)
     monitors = [monitor for sequence in watched for monitor in sequence]
-    context.exit(_told(monitors, output, has_failed=has_failed))
+    context.exit(_told(monitors, output, lang, has_failed=has_failed))
 
 
 def _watch(stack: contextlib.ExitStack, options: Options) -> list[Sequence[Monitor]]:
@@ -182,13 +189,17 @@ def _of_script(trail: TracebackType | None) -> TracebackType | None:
     first = trail
     while first is not None and first.tb_frame.f_code.co_filename in starters:
         first = first.tb_next
-    return first or trail
+    return first  # None of a syntax error, which quotes its line itself
 
 
-def _told(monitors: list[Monitor], output: str | None, *, has_failed: bool) -> int:
+def _told(
+    monitors: list[Monitor], output: str | None, lang: str | None, *, has_failed: bool
+) -> int:
     """Print the report; return the exit code."""
     from numcheck.report.writing import write_content
 
+    if not monitors and has_failed:
+        return FAILED  # its own traceback says why there was nothing to watch
     if not monitors:
         click.echo(
             "numcheck: nothing was watched: the script trained no model with an "
@@ -198,7 +209,7 @@ def _told(monitors: list[Monitor], output: str | None, *, has_failed: bool) -> i
         )
         return FAILED
     content = _together(monitors)
-    click.echo(write_content(content, output), err=True)
+    click.echo(write_content(content, output, lang), err=True)
     if any(f.severity != "note" for f in content.findings):
         return FOUND
     return FAILED if has_failed else CLEAN

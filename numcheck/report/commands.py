@@ -22,6 +22,15 @@ _lang = click.option(
     type=click.Choice(LANGUAGES),
     help="Language; by default NUMCHECK_LANG, else the locale.",
 )
+_outputs = click.option(
+    "-o",
+    "--output",
+    "outputs",
+    metavar="PATH",
+    type=click.Path(dir_okay=False),
+    multiple=True,
+    help="Also write PATH: .html, .json or .sarif by its ending. May be repeated.",
+)
 _colour = click.option(
     "--colour/--no-colour",
     default=None,
@@ -31,15 +40,7 @@ _colour = click.option(
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path())
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    metavar="PATH",
-    type=click.Path(dir_okay=False),
-    multiple=True,
-    help="Also write PATH: .html, .json or .sarif by its ending. May be repeated.",
-)
+@_outputs
 @_lang
 @click.option("--width", type=click.IntRange(40), help="Cells in a line.")
 @_colour
@@ -57,8 +58,16 @@ def report(
     Exits with 0 when nothing was found, 1 with findings (errors or warnings), 2 when
     the folder cannot be read.
     """
-    from numcheck.report.past_run import content_of_run
     from numcheck.report.terminal import terminal_report
+
+    content = _written(run, outputs, lang)
+    click.echo(terminal_report(content, lang, width, colour), nl=False, color=True)
+    context.exit(_code(content))
+
+
+def _written(run: str, outputs: tuple[str, ...], lang: str | None) -> Content:
+    """Read a run again and write its report to files; return what it holds."""
+    from numcheck.report.past_run import content_of_run
     from numcheck.report.writing import check_ending, write_file
 
     targets = [check_ending(path) for path in outputs]
@@ -67,8 +76,7 @@ def report(
     for target in targets:
         with busy(str(target)) as progress:
             write_file(content, target, lang, progress)
-    click.echo(terminal_report(content, lang, width, colour), nl=False, color=True)
-    context.exit(_code(content))
+    return content
 
 
 def _code(content: Content) -> int:
@@ -77,11 +85,16 @@ def _code(content: Content) -> int:
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path())
+@_outputs
 @_lang
 @click.option("--width", type=click.IntRange(40), help="Cells in a line.")
 @click.pass_context
 def triage(
-    context: click.Context, run: str, lang: str | None, width: int | None
+    context: click.Context,
+    run: str,
+    outputs: tuple[str, ...],
+    lang: str | None,
+    width: int | None,
 ) -> None:
     """Walk through ten questions about the run folder RUN.
 
@@ -89,11 +102,9 @@ def triage(
     Exits like `numcheck report`: 0 when nothing was found, 1 with findings (errors or
     warnings), 2 when the folder cannot be read.
     """
-    from numcheck.report.past_run import content_of_run
     from numcheck.report.triage import triage_text
 
-    with busy(run):
-        content = content_of_run(run)
+    content = _written(run, outputs, lang)
     click.echo(triage_text(content, lang, width), nl=False)
     context.exit(_code(content))
 

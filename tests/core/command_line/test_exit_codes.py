@@ -171,3 +171,16 @@ def test_a_failure_nobody_foresaw_is_no_finding(
         main(["formats"])
     assert ended.value.code == 2
     assert told in said.getvalue()
+
+
+@pytest.mark.parametrize(("lang", "said"), [("en", "logarithm"), ("zh", "对数")])
+def test_run_tells_its_report_in_the_language_asked_for(
+    lang: str,
+    said: str,
+    inputs: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    installed(monkeypatch, diagnose(step([1.0, 0.0]))[0])
+    assert ending("run", f"--lang {lang} {{script}}", inputs) == 1
+    assert said in capsys.readouterr().err

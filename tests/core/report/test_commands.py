@@ -14,7 +14,7 @@ from numcheck.cli import main
 from numcheck.diagnose.incident_json import incident_to_json
 from numcheck.errors import ArgumentError
 from numcheck.record.run_folder import RunWriter
-from numcheck.report.commands import explain, report
+from numcheck.report.commands import explain, report, triage
 from numcheck.report.explaining import explanation, rule_ids, rule_list
 from numcheck.report.past_run import content_of_run
 from tests.core.diagnose.story import Story
@@ -82,6 +82,16 @@ def test_files_are_written_beside_the_terminal_report(failed: Path, lang: str) -
     assert document["findings"][0]["id"] == "N301"
     assert document["language"] == lang
     assert json.loads(outputs[2].read_text("utf-8"))["version"] == "2.1.0"
+
+
+def test_triage_writes_the_same_files_as_report(failed: Path, tmp_path: Path) -> None:
+    written = []
+    for command in (report, triage):
+        path = tmp_path / f"{command.name}.json"
+        shown = CliRunner().invoke(command, [str(failed), "-o", str(path)])
+        assert shown.exit_code == 1
+        written.append(json.loads(path.read_text("utf-8")))
+    assert written[0] == written[1]
 
 
 def test_steps_and_events_of_the_run_reach_the_report(failed: Path) -> None:
