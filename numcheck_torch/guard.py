@@ -12,7 +12,11 @@ from numcheck.monitor import NumcheckWarning
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Guarded", "guarded"]
+__all__ = ["GoneError", "Guarded", "guarded"]
+
+
+class GoneError(ReferenceError):
+    """What is watched no longer exists; nothing is left to say of it."""
 
 
 class Guarded(Protocol):
@@ -35,6 +39,8 @@ def guarded(
 ) -> Callable[[Callable[Concatenate[S, P], Any]], Callable[Concatenate[S, P], Any]]:
     """Make a method do nothing while asleep, and report its own errors as faults.
 
+    It does nothing either once what is watched is gone.
+
     A finding passes that the user asked to be raised: as an error, or as a warning
     where the program turns warnings into errors.
 
@@ -53,6 +59,9 @@ def guarded(
                 return method(self, *args, **kwargs)
             except (NonFiniteError, NumcheckWarning):
                 raise
+            except GoneError:
+                # An optimizer goes on with the parameters of a model that nobody holds.
+                return None
             except Exception:  # noqa: BLE001 - reported as N901; the training goes on
                 self.fault(where)
                 return None

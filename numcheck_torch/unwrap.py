@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from numcheck_torch.guard import GoneError
 from numcheck_torch.lasting import Lasting
 from numcheck_torch.weak_method import WeakMethod
 
@@ -73,14 +74,14 @@ class Subject:
         """The module, or the tree of several.
 
         Raises:
-            ReferenceError: the module is gone.
+            GoneError: the module is gone.
         """
         module = self._module()
         if module is not None:
             return module
         lasting = None if self._lasting is None else self._lasting()
         if lasting is None:
-            raise ReferenceError("the watched module no longer exists")
+            raise GoneError("the watched module no longer exists")
         return lasting.module
 
     def path(self, module: torch.nn.Module) -> str:

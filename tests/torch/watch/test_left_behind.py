@@ -122,3 +122,27 @@ def test_watching_again_and_again_leaves_nothing_at_the_model() -> None:
         return weakref.getweakrefcount(net)
 
     assert listeners() == listeners() == listeners()
+
+
+@pytest.mark.parametrize("is_named", [True, False], ids=["named", "found"])
+def test_an_optimizer_that_outlives_its_model_is_passed_over(
+    is_named: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizers = (optimizer,) if is_named else ()
+    numcheck_torch.instrument(model, *optimizers, on_error="record")
+    monitor: Any = model.numcheck
+    model(torch.ones(3, 2)).sum().backward()
+    optimizer.step()
+    parameters, known = list(model.parameters()), weakref.ref(model)
+    del model
+    gc.collect()
+    assert known() is None
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+    optimizer.step()
+    monitor.close()
+    assert monitor.findings == ()
+    assert "N901" not in "".join(capsys.readouterr())
