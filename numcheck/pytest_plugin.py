@@ -81,11 +81,11 @@ def pytest_runtest_makereport(
     report = yield
     watch = item.stash.get(_WATCH, None)
     if report.failed and watch is not None:
-        from numcheck.report import card
+        from numcheck.report.terminal import cards
 
         error = None if call.excinfo is None else call.excinfo.value
         shown = getattr(error, "findings", ())  # a NonFiniteError's text has its cards
-        cards = [card(f) for f in watch.findings if f not in shown]
-        if cards:
-            report.sections.append((f"numcheck ({call.when})", "\n".join(cards)))
+        others = [f for f in watch.findings if f not in shown]
+        if others:
+            report.sections.append((f"numcheck ({call.when})", cards(others)))
     return report
