@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import pytest
 
+from numcheck.cli import main
 from numcheck.errors import NonFiniteError
 from numcheck.monitor import Options
 from numcheck_jax.running import watching
@@ -79,3 +80,62 @@ def test_afterwards_everything_is_as_before(tmp_path: Path) -> None:
     before: tuple[Callable[..., Any], list[Any]] = (jax.jit, list(sys.meta_path))
     run(tmp_path, "(1.0,)", Options(audit_first=False))
     assert (jax.jit, list(sys.meta_path)) == before
+
+
+NNX = """
+from flax import nnx
+import jax.numpy as jnp
+
+class Net(nnx.Module):
+    def __init__(self):
+        self.inner = nnx.Linear(2, 2, rngs=nnx.Rngs(0))
+
+    def __call__(self, x):
+        return jnp.log(x) + self.inner(x)
+
+@nnx.jit
+def step(net, x):
+    return net(x).sum()
+
+net = Net()
+for x in (1.0, 0.0):
+    step(net, jnp.full((3, 2), x))
+"""
+
+EQUINOX = """
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+class Net(eqx.Module):
+    inner: eqx.nn.Linear
+
+    def __call__(self, x):
+        return jnp.log(x) + self.inner(x)
+
+@eqx.filter_jit
+def step(net, x):
+    return jax.vmap(net)(x).sum()
+
+net = Net(eqx.nn.Linear(2, 2, key=jax.random.key(0)))
+for x in (1.0, 0.0):
+    step(net, jnp.full((3, 2), x))
+"""
+
+
+@pytest.mark.parametrize(
+    ("library", "script"), [("flax.nnx", NNX), ("equinox", EQUINOX)]
+)
+def test_command_watches_what_other_libraries_jit(
+    tmp_path: Path, library: str, script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip(library)
+    path = tmp_path / "train.py"
+    path.write_text(script)
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(path)])
+    assert ended.value.code == 1
+    said = "".join(capsys.readouterr())
+    assert "error[N301]" in said
+    # A narrow page breaks a long path, not the line of the script below it.
+    assert "return jnp.log(x) + self.inner(x)" in said

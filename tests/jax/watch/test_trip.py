@@ -254,6 +254,19 @@ def test_donated_arguments_are_said_not_to_be_replayable() -> None:
     assert "w was donated to the step" in [e.fields.get("why") for e in found.evidence]
 
 
+def test_donated_step_has_one_card_that_says_what_to_change() -> None:
+    def update(w: Any, x: Any) -> Any:
+        return w - jnp.log(x), w.sum(), 1 / x
+
+    step = instrument(jax.jit(update, donate_argnums=(0, 1)), on_error="record")
+    step(GOOD + 0, BAD + 0)
+    step.numcheck.close()
+    (found,) = step.numcheck.findings
+    assert (found.id, found.severity, len(found.harm)) == ("N903", "error", 2)
+    said = " ".join(step.numcheck.report().split())
+    assert "drop donate_argnums, or give numcheck.instrument rollback=True" in said
+
+
 def test_donated_arguments_of_an_audited_step_are_replayed_from_copies() -> None:
     def update(w: Any, x: Any) -> Any:
         return w - jnp.log(x), w.sum()
