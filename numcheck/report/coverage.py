@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final
 
-from numcheck.report.messages import language, text
+from numcheck.report.messages import has_text, language, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +21,8 @@ __all__ = ["Coverage", "coverage_lines"]
 
 _PHASES: Final = ("forward", "backward", "optimizer")
 _NOT_SCALARS: Final = ("fault", "fault_traceback", "note", "skipped")
+_SERIES: Final = ("headroom", "embedding_norm")
+_RATIO: Final = "update_ratio"
 _MOST_NOTES: Final = 8
 _SHOWN_SETTINGS: Final = ("framework", "device", "level", "every", "autocast")
 
@@ -52,11 +54,7 @@ class Coverage:
         if self.trace is not None:
             yield from _recorded(self.trace, lang)
         separator = text("report.list_separator", lang)
-        scalars = dict.fromkeys(
-            e.name for e in self.events if e.name not in _NOT_SCALARS
-        )
-        if scalars:
-            yield text("report.watch.scalars", lang, names=separator.join(scalars))
+        yield from _scalars(self.events, lang)
         known = [
             text("report.watch.setting", lang, name=n, value=self.settings[n])
             for n in _SHOWN_SETTINGS
@@ -85,6 +83,31 @@ class Coverage:
         for where in faults:
             yield text("report.watch.fault", lang, where=where)
         yield text("report.watch.outside", lang)
+
+
+def _scalars(events: Sequence[Event], lang: str | None) -> Iterator[str]:
+    """Yield what was read at every step and at sampled ones, by people's names."""
+    names = dict.fromkeys(e.name for e in events if e.name not in _NOT_SCALARS)
+    series = {
+        prefix: sum(name.startswith(f"{prefix} ") for name in names)
+        for prefix in _SERIES
+    }
+    steady = [n for n in names if n.split(" ", 1)[0] not in _SERIES and n != _RATIO]
+    sampled = [text(f"report.scalar.{p}", lang, n=n) for p, n in series.items() if n]
+    if _RATIO in names:
+        sampled.append(_scalar(_RATIO, lang))
+    separator = text("report.list_separator", lang)
+    if steady:
+        named = separator.join(_scalar(name, lang) for name in steady)
+        yield text("report.watch.scalars", lang, names=named)
+    if sampled:
+        yield text("report.watch.sampled", lang, names=separator.join(sampled))
+
+
+def _scalar(name: str, lang: str | None) -> str:
+    """Return a scalar's name for people; one that numcheck did not give stays."""
+    key = f"report.scalar.{name}"
+    return text(key, lang) if has_text(key) else name
 
 
 def _noted(events: Sequence[Event], lang: str | None) -> Iterator[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["answers", "triage_rows", "triage_text"]
 
-_STYLES = {"yes": "bold", "no": "bold", "not_measured": "dim"}
+_STYLES = {"yes": "bold", "no": "bold", "not_measured": "dim", "not_applicable": "dim"}
 
 
 def answers(content: Content) -> tuple[Answer, ...]:

@@ -7,7 +7,7 @@ Each is asked twice: of a training where the answer is yes, and of one where it 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -48,6 +48,8 @@ class Training:
         dead: whether the last layer is zero, so that no gradient reaches the others.
         rate: learning rate.
         steps: how many.
+        loss_scale: factor of the loss.
+        level: at which the training is watched.
     """
 
     dtype: str = "float32"
@@ -60,6 +62,8 @@ class Training:
     dead: bool = False
     rate: float = 1e-3
     steps: int = 2
+    loss_scale: float = 1.0
+    level: Literal["watch", "trace"] = "watch"
 
     def weights(self) -> list[np.ndarray[Any, Any]]:
         random = np.random.default_rng(0)
@@ -97,10 +101,13 @@ def in_torch(plan: Training, run: Path) -> None:
     dtype = getattr(torch, plan.dtype)
     model = Stack(plan).to(dtype)
     sgd = torch.optim.SGD(model.parameters(), lr=plan.rate)
-    watched: Any = numcheck_torch.instrument(model, sgd, on_error="record", run=run)
+    watched: Any = numcheck_torch.instrument(
+        model, sgd, on_error="record", run=run, level=plan.level
+    )
     for x in plan.batches():
         sgd.zero_grad()
-        watched(torch.tensor(x, dtype=dtype)).float().square().mean().backward()
+        loss = watched(torch.tensor(x, dtype=dtype)).float().square().mean()
+        (loss * plan.loss_scale).backward()
         if plan.clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), plan.clip)
         sgd.step()
@@ -118,7 +125,8 @@ def in_jax(plan: Training, run: Path) -> None:
             x = jax.nn.relu(x @ w)
             if plan.normalised and place == 0:
                 x = jax.nn.standardize(x, epsilon=1e-5) * plan.shift
-        return ((x @ weights[-1]).astype(jnp.float32) ** 2).mean()
+        loss = ((x @ weights[-1]).astype(jnp.float32) ** 2).mean()
+        return loss * plan.loss_scale
 
     @jax.jit
     def step(weights: Any, state: Any, x: Any) -> Any:
@@ -126,7 +134,9 @@ def in_jax(plan: Training, run: Path) -> None:
         updates, state = sgd.update(gradients, state, weights)
         return optax.apply_updates(weights, updates), state, loss
 
-    watched = numcheck_jax.instrument(step, on_error="record", run=run)
+    watched = numcheck_jax.instrument(
+        step, on_error="record", run=run, level=plan.level
+    )
     weights = [jnp.asarray(w, dtype) for w in plan.weights()]
     state = sgd.init(weights)
     for x in plan.batches():
@@ -182,8 +192,19 @@ def test_4_gradients_that_vanish_in_a_layer_are_named(ask: Ask) -> None:
     assert (vanished.verdict, vanished.fields["smallest"]) == ("yes", 0.0)
 
 
-def test_4_gradients_that_are_not_finite_are_named(ask: Ask) -> None:
-    assert ask("gradients", bad_step=1).fields["largest"] == float("inf")
+def test_4_a_broken_batch_is_no_exploding_gradient(ask: Ask) -> None:
+    found = ask("gradients", bad_step=1)
+    assert (found.verdict, found.text) == ("no", "no_before")
+    assert (found.fields["until"], found.fields["step"]) == (0, 1)
+    assert np.isfinite(float(found.fields["largest"]))
+    healthy = ask("gradients", steps=1)
+    assert found.fields["largest"] == pytest.approx(healthy.fields["largest"])
+
+
+def test_4_a_gradient_that_leaves_its_format_explodes(ask: Ask) -> None:
+    found = ask("gradients", dtype="float16", loss_scale=2.0**26, steps=1)
+    assert (found.verdict, found.text) == ("yes", "overflow")
+    assert found.fields["dtype"] == "float16"
 
 
 def test_5_float32_is_tried_on_a_failing_step(ask: Ask) -> None:
@@ -211,9 +232,14 @@ def test_8_normalisation_is_seen_and_held_against_its_scale(ask: Ask) -> None:
     works = ask("normalisation")
     assert (works.verdict, works.fields["layers"]) == ("yes", 1)
     assert float(works.fields["amax"]) < WIDTH**0.5
-    assert ask("normalisation", normalised=False).text == "none"
-    runs_away = ask("normalisation", bad_step=1)
-    assert (runs_away.verdict, runs_away.fields["layers"]) == ("no", 1)
+    without = ask("normalisation", normalised=False)
+    assert (without.verdict, without.text) == ("not_applicable", "none")
+
+
+def test_8_a_broken_batch_is_not_blamed_on_the_normalisation(ask: Ask) -> None:
+    found = ask("normalisation", bad_step=1)
+    assert (found.verdict, found.fields["step"]) == ("yes", 0)
+    assert found.fields["amax"] == ask("normalisation", steps=1).fields["amax"]
 
 
 def test_9_clipping_is_seen_or_the_norm_is_told(ask: Ask) -> None:
@@ -231,3 +257,28 @@ def test_10_the_initialisation_is_held_against_growth(
     assert found.verdict == verdict
     # relu halves the power of what comes in: a gain of √2 keeps it.
     assert float(found.fields["gain"]) == pytest.approx(gain / 2**0.5, rel=0.6)
+
+
+@pytest.mark.parametrize("question", ["input_scale", "gradients", "initialisation"])
+def test_a_traced_training_answers_what_a_watched_one_does(
+    ask: Ask, question: str
+) -> None:
+    traced, watched = (
+        ask(question, level=level, steps=3, normalised=False)
+        for level in ("trace", "watch")
+    )
+    assert traced.verdict == watched.verdict != "not_measured"
+
+
+def test_3_counters_are_no_activations(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH))
+    watched: Any = numcheck_torch.instrument(model, on_error="record", run=tmp_path)
+    x = torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(0))
+    x[0, 0] = torch.nan
+    watched(x).square().mean().backward()
+    watched.numcheck.close()
+    trace = (content := content_of_run(tmp_path)).trace
+    assert trace is not None
+    assert any("int" in site.dtype for site in trace.sites if site.kind == "operator")
+    found = next(a for a in answers(content) if a.question == "activations")
+    assert found.fields["dtype"] == "float32"

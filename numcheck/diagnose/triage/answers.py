@@ -7,7 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numcheck.diagnose.finding import Field, Finding
     from numcheck.diagnose.incident import Experiment, Setting
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QUESTIONS", "Answer", "Known", "Question", "Verdict"]
 
-Verdict = Literal["yes", "no", "not_measured"]
+Verdict = Literal["yes", "no", "not_measured", "not_applicable"]
 Question = Literal[
     "first_step",
     "input_scale",
@@ -38,7 +38,7 @@ class Answer:
 
     Attributes:
         question: which one; its text is ``triage.QUESTION.title``.
-        verdict: yes, no, or not measured.
+        verdict: yes, no, not measured, or not applicable: there is nothing of the kind.
         fields: the measured values that the answer's text names.
         text: which text of the question answers it; by default the verdict's.
     """
@@ -82,3 +82,14 @@ class Known:
         wanted = (self.error.step, self.error.rank) if self.error else None
         key = wanted if wanted in self.trace.summaries else max(self.trace.summaries)
         return self.trace.at(*key)  # type: ignore[misc]
+
+    @property
+    def views(self) -> Iterator[StepView]:
+        """The step to look at, then those recorded before it, the latest first."""
+        view = self.view
+        if self.trace is None or view is None:
+            return
+        yield view
+        for step, rank in sorted(self.trace.summaries, reverse=True):
+            if rank == view.rank and step < view.step:
+                yield self.trace.at(step, rank)

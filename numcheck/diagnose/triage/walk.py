@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-import statistics
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.triage.answers import QUESTIONS, Answer
-from numcheck.diagnose.triage.gradients import gradients_of, scaled_by_norm
-from numcheck.diagnose.triage.normalisations import normalised
+from numcheck.diagnose.triage.gradient_norms import explode_or_vanish, norms_by_step
+from numcheck.diagnose.triage.gradients import scaled_by_norm
+from numcheck.diagnose.triage.normalisation_scale import normalises
 from numcheck.errors import NumcheckError
 from numcheck.measure import headroom
 
@@ -29,10 +30,10 @@ __all__ = ["triage"]
 MOST_STD = 30.0
 MOST_OFFSET = 10.0
 CLOSE_BITS = 2.0
-SPREAD = 1e4
-"""Ratio of the largest to the median gradient norm that counts as exploding."""
 GAIN = (0.5, 2.0)
 """Growth of the root mean square per layer that a suitable initialisation keeps."""
+FEWEST_PRODUCTS = 3
+"""The last product is the head, of another size by design: two tell no growth."""
 
 
 def triage(known: Known) -> tuple[Answer, ...]:
@@ -62,29 +63,49 @@ def _unbroken(question: Question, known: Known) -> Answer | None:
 
 
 def _input_scale(known: Known) -> Answer | None:
-    """Whether the batch is finite and of ordinary scale."""
-    worst: tuple[float, Site, Summary] | None = None
-    for site, summary in _measured(known.view):
-        if site.kind != "source" or site.role not in ("input", "target"):
+    """Whether the batch is finite and of ordinary scale.
+
+    The scale is that of the step to look at, or of the last one before it where it was
+    measured: most steps of a recording hold extremes alone.
+    """
+    for view in known.views:
+        inputs = [
+            (site, summary)
+            for site, summary in _measured(view)
+            if site.kind == "source" and site.role in ("input", "target")
+            if "float" in site.dtype
+        ]
+        bad = next((p for p in inputs if p[1].is_finite is False), None)
+        if bad is not None:
+            return _not_finite(*bad)
+        sizes = [(size, *p) for p in inputs if (size := _size(p[1])) is not None]
+        if not sizes:
             continue
-        if "float" not in site.dtype:
-            continue
-        if summary.is_finite is False:
-            infinite = (summary.pos_inf or 0) + (summary.neg_inf or 0)
-            held: dict[str, Field] = {
-                "name": site.op,
-                "nan": summary.nan or 0,
-                "inf": infinite,
-            }
-            return Answer("input_scale", "no", held, text="not_finite")
-        if summary.mean is not None and summary.std is not None:
-            size = max(summary.std / MOST_STD, abs(summary.mean) / MOST_OFFSET)
-            if worst is None or size > worst[0]:
-                worst = size, site, summary
-    if worst is None:
+        size, site, summary = max(sizes, key=lambda found: found[0])
+        answer = _yes("input_scale", holds=size <= 1, name=site.op, **_spread(summary))
+        if known.view is not None and view.step == known.view.step:
+            return answer
+        fields = {**answer.fields, "step": view.step}
+        text = f"{answer.verdict}_earlier"
+        return dataclasses.replace(answer, fields=fields, text=text)
+    return None
+
+
+def _not_finite(site: Site, summary: Summary) -> Answer:
+    infinite = (summary.pos_inf or 0) + (summary.neg_inf or 0)
+    held: dict[str, Field] = {
+        "name": site.op,
+        "nan": summary.nan or 0,
+        "inf": infinite,
+    }
+    return Answer("input_scale", "no", held, text="not_finite")
+
+
+def _size(summary: Summary) -> float | None:
+    """Return how far a batch lies beyond an ordinary scale; 1 is the limit."""
+    if summary.mean is None or summary.std is None:
         return None
-    size, site, summary = worst
-    return _yes("input_scale", holds=size <= 1, name=site.op, **_spread(summary))
+    return max(summary.std / MOST_STD, abs(summary.mean) / MOST_OFFSET)
 
 
 def _spread(summary: Summary) -> dict[str, float]:
@@ -94,12 +115,7 @@ def _spread(summary: Summary) -> dict[str, float]:
 
 def _activations(known: Known) -> Answer | None:
     """Whether an activation comes close to the largest value of its format."""
-    tight = [
-        (left, site)
-        for site, summary in _measured(known.view)
-        if site.kind == "operator" and site.phase == "forward"
-        if (left := _headroom(site, summary)) is not None
-    ]
+    tight = next((found for view in known.views if (found := _headrooms(view))), None)
     if not tight:
         return None
     left, site = min(tight, key=lambda pair: pair[0])
@@ -115,44 +131,21 @@ def _activations(known: Known) -> Answer | None:
     )
 
 
-def _headroom(site: Site, summary: Summary) -> float | None:
-    try:
-        left = headroom(summary, site.dtype)
-    except (NumcheckError, ValueError):
-        return None  # integers, unknown dtypes, and records that make no sense
-    return left
-
-
-def _gradients(known: Known) -> Answer | None:
-    """Whether gradients explode, vanish or are not finite in some layer."""
-    norms = {} if known.view is None else _norms(known.view)
-    if not norms:
-        return None
-    largest = max(norms, key=lambda name: norms[name])
-    smallest = min(norms, key=lambda name: norms[name])
-    middle = statistics.median(norms.values())
-    bad = norms[smallest] == 0 or math.isinf(norms[largest])
-    return _yes(
-        "gradients",
-        holds=bad or norms[largest] > SPREAD * middle,
-        largest=norms[largest],
-        at=largest,
-        smallest=norms[smallest],
-        low=smallest,
-        median=middle,
-    )
-
-
-def _norms(view: StepView) -> dict[str, float]:
-    """Return the L2 norm of each gradient; Inf where it is not finite."""
-    norms: dict[str, float] = {}
-    for name, site in gradients_of(view).items():
-        held = view.summary(site)
-        if held is not None and held.is_finite is False:
-            norms[name] = math.inf
-        elif held is not None and held.total_sq is not None:
-            norms[name] = math.sqrt(held.total_sq)
-    return norms
+def _headrooms(view: StepView) -> list[tuple[float, Site]]:
+    """Return the headroom of each activation; counters in integers are none."""
+    found: list[tuple[float, Site]] = []
+    for site, summary in _measured(view):
+        if site.kind != "operator" or site.phase != "forward":
+            continue
+        if site.effect not in ("compute", "cast") or "float" not in site.dtype:
+            continue
+        try:
+            left = headroom(summary, site.dtype)
+        except (NumcheckError, ValueError):
+            continue  # unknown formats, and records that make no sense
+        if left is not None:
+            found.append((left, site))
+    return found
 
 
 def _float32(known: Known) -> Answer | None:
@@ -195,45 +188,14 @@ def _operator(known: Known) -> Answer | None:
     return _yes("operator", holds=site.kind != "kept", name=site.name, line=line)
 
 
-def _normalisation(known: Known) -> Answer | None:
-    """Whether normalisation layers exist and give an ordinary scale."""
-    view = known.view
-    if view is None or not any(s.kind == "operator" for s, _ in _measured(view)):
-        return None
-    sizes = [
-        (math.inf if held.is_finite is False else held.amax or 0.0, site)
-        for site in normalised(view)
-        if (held := view.summary(site)) is not None
-    ]
-    if not sizes:
-        return Answer("normalisation", "no", {"layers": 0}, text="none")
-    widest = max(sizes, key=lambda pair: pair[0])
-    # A normalised row of n elements cannot exceed sqrt(n) before its scale and bias;
-    # beyond a hundred, scale or bias have run away.
-    return _yes(
-        "normalisation",
-        holds=widest[0] <= 100,
-        layers=len(sizes),
-        amax=widest[0],
-        name=widest[1].name,
-    )
-
-
 def _clipping(known: Known) -> Answer | None:
     limit = known.settings.get("clip_norm")
     if isinstance(limit, int | float) and not isinstance(limit, bool):
         return _yes("clipping", holds=True, limit=float(limit))
-    norms = [e.value for e in known.events if e.name.startswith("gradient_norm")]
-    known_norms = [v for v in norms if isinstance(v, float)]
-    if not known_norms and known.trace is not None:
-        known_norms = [
-            math.hypot(*found.values())
-            for key in known.trace.summaries
-            if (found := _norms(known.trace.at(*key)))
-        ]
-    if not known_norms:
+    norms = norms_by_step(known)
+    if not norms:
         return None
-    norm = max(known_norms)
+    norm = max(norms.values())
     if known.view is not None and scaled_by_norm(known.view):
         return Answer("clipping", "yes", {"norm": norm}, text="by_norm")
     return _yes("clipping", holds=False, norm=norm)
@@ -252,8 +214,11 @@ def _initialisation(known: Known) -> Answer | None:
         if site.family in ("matmul", "conv") and site.phase == "forward"
         if (size := _rms(summary)) is not None
     ]
-    if len(sizes) < 3 or sizes[0] == 0:
+    if not sizes or sizes[0] == 0:
         return None
+    if len(sizes) < FEWEST_PRODUCTS:
+        held: dict[str, Field] = {"layers": len(sizes), "of": FEWEST_PRODUCTS}
+        return Answer("initialisation", "not_applicable", held, text="too_few")
     if sizes[-1] == 0:
         return _yes("initialisation", holds=False, gain=0.0, layers=len(sizes))
     gain = (sizes[-1] / sizes[0]) ** (1 / (len(sizes) - 1))
@@ -281,11 +246,11 @@ _ASK: dict[Question, Callable[[Known], Answer | None]] = {
     "first_step": _first_step,
     "input_scale": _input_scale,
     "activations": _activations,
-    "gradients": _gradients,
+    "gradients": explode_or_vanish,
     "float32": _float32,
     "device_flag": _device_flag,
     "operator": _operator,
-    "normalisation": _normalisation,
+    "normalisation": normalises,
     "clipping": _clipping,
     "initialisation": _initialisation,
 }

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numcheck.cli import main
-from numcheck.diagnose.finding import Finding
+from numcheck.diagnose.finding import Cause, Finding
 from numcheck.diagnose.incident import Experiment
 from numcheck.diagnose.triage import QUESTIONS, Known, triage
 from numcheck.measure import summarize
@@ -146,7 +146,9 @@ def test_the_initialisations_gain_is_the_growth_from_product_to_product(
 ) -> None:
     answer = asked(Known(network(gain)), "initialisation")
     assert answer.fields["gain"] == pytest.approx(gain, rel=1e-3)
-    assert answer.verdict == ("yes" if 0.5 <= answer.fields["gain"] <= 2 else "no")
+    assert answer.verdict == (
+        "yes" if 0.5 <= float(answer.fields["gain"]) <= 2 else "no"
+    )
 
 
 def test_a_run_that_began_later_says_nothing_of_its_initialisation() -> None:
@@ -183,3 +185,48 @@ def test_a_value_outside_a_domain_is_no_sign_of_a_full_format() -> None:
     assert asked(Known(trace, [root]), "activations").verdict == "no"
     over = Finding("N101", "error", trace.sites[1], 0, "+inf")
     assert asked(Known(trace, [over]), "activations").verdict == "yes"
+
+
+def test_a_norm_that_grows_from_step_to_step_explodes() -> None:
+    trace = network()
+    norms = [Event("gradient_norm", step, 10.0**step) for step in range(12)]
+    answer = asked(Known(trace, events=norms), "gradients")
+    assert (answer.verdict, answer.fields["largest"]) == ("yes", 1e11)
+    steady = [Event("gradient_norm", step, 1.0 + step) for step in range(12)]
+    assert asked(Known(trace, events=steady), "gradients").verdict == "no"
+
+
+def test_no_norm_of_a_broken_step_counts_as_the_largest() -> None:
+    norms = [Event("gradient_norm", s, v) for s, v in enumerate((1.0, np.inf, np.nan))]
+    assert asked(Known(events=norms), "clipping").fields["norm"] == 1.0
+    assert asked(Known(events=norms[1:]), "clipping").verdict == "not_measured"
+
+
+def test_a_drift_with_no_norm_on_the_way_is_not_called_healthy() -> None:
+    trace, nan = network(), summarize(np.full(8, np.nan))
+    broken = {
+        index: nan if trace.sites[index].role == "gradient" else held
+        for index, held in trace.summaries[0, 0].items()
+    }
+    summaries = {**trace.summaries, (9, 0): broken}
+    trace = dataclasses.replace(trace, summaries=summaries)
+    drift = dataclasses.replace(error(9), cause=Cause("dynamics", "N751", "likely"))
+    assert asked(Known(trace, [drift]), "gradients").verdict == "not_measured"
+    known = Known(trace, [drift], events=[Event("gradient_norm", 8, 2.0)])
+    assert asked(known, "gradients").verdict == "no"
+    assert asked(Known(trace, [error(9)]), "gradients").text == "no_before"
+
+
+def test_a_normalisation_that_breaks_first_does_no_work() -> None:
+    trace = network()
+    layer = next(s for s in trace.sites if s.family == "normalisation")
+    born = Finding("N301", "error", layer, 0, "nan")
+    answer = asked(Known(trace, [born]), "normalisation")
+    assert (answer.verdict, answer.text) == ("no", "broke")
+
+
+def test_two_products_tell_no_growth() -> None:
+    trace = network()
+    held = {i: s for i, s in trace.summaries[0, 0].items() if i < 4}
+    trace = dataclasses.replace(trace, summaries={(0, 0): held})
+    assert asked(Known(trace), "initialisation").verdict == "not_applicable"
