@@ -250,14 +250,17 @@ def _fields(scene: Scene, extra: Mapping[str, Field]) -> dict[str, Field]:
 def _given_name(scene: Scene, site: Site) -> str:
     """Return what the program was given where an operand is only moved or cast of it.
 
-    A weight that was transposed and cast is still that weight to its reader.
+    A weight that was transposed and cast is still that weight to its reader, and a
+    detached or viewed result still that of the operator that computed it.
     """
-    view, at = scene.provenance.view, site
+    view, at, made = scene.provenance.view, site, site
     while at.kind == "operator" and at.effect in ("move", "cast"):
         if len(set(at.parents)) != 1:
-            return site.name
+            return made.name
+        is_plain = at is made and (at.effect, at.family) == ("move", "")
         at = view.trace.sites[at.parents[0]]
-    return at.op if at.kind == "source" and at.role != "constant" else site.name
+        made = at if is_plain and at.kind == "operator" else made
+    return at.op if at.kind == "source" and at.role != "constant" else made.name
 
 
 def _facts(scene: Scene) -> tuple[Fact, ...]:

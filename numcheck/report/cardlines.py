@@ -12,8 +12,8 @@ from numcheck.report.figures import (
     amax_text,
     bits_text,
     count_text,
-    headroom_bits,
     infinities_text,
+    told_headroom,
 )
 from numcheck.report.printable import printable, shortened
 from numcheck.report.prose import Prose
@@ -140,7 +140,7 @@ def _stacked(header: Sequence[Cell], row: Sequence[Cell], width: int) -> Iterato
 
 def _fact_row(prose: Prose, fact: Fact) -> list[Cell]:
     summary = fact.summary
-    bits = headroom_bits(summary, fact.dtype)
+    bits = told_headroom(summary, fact.dtype, prose.finding.id)
     low = bits is not None and bits < LOW_HEADROOM_BITS
     nan = count_text(summary.nan, present=summary.has_nan)
     return [

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from numcheck.report.naming import held
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -29,9 +31,10 @@ def chain_links(finding: Finding, longest: int = 12) -> Sequence[Link | int]:
 
     Args:
         finding: whose chain.
-        longest: chains up to this length are returned whole.
+        longest: chains up to this length are returned whole, but for operators that
+            hand on what the link before them held, such as a view or a detach.
     """
-    chain = finding.chain
+    chain = _folded(finding)
     if len(chain) <= longest:
         return chain
     at = next((i for i, (s, _) in enumerate(chain) if is_origin(finding, s)), 0)
@@ -48,3 +51,21 @@ def chain_links(finding: Finding, longest: int = 12) -> Sequence[Link | int]:
         else:
             links.append(1)
     return links
+
+
+def _folded(finding: Finding) -> list[Link]:
+    links: list[Link] = []
+    for site, summary in finding.chain:
+        link = (site, summary)
+        if is_origin(finding, site) or not links or not _hands_on(link, links[-1]):
+            links.append(link)
+    return links
+
+
+def _hands_on(link: Link, before: Link) -> bool:
+    """Whether an operator only shows the value before it in another form."""
+    site, summary = link
+    if held(summary) != held(before[1]):
+        return False
+    is_plain = (site.kind, site.effect, site.family) == ("operator", "move", "")
+    return is_plain and len(site.parents) == 1 and site.dtype == before[0].dtype

@@ -20,6 +20,7 @@ __all__ = [
     "format_max",
     "headroom_bits",
     "infinities_text",
+    "told_headroom",
 ]
 
 # Exponents of the smallest subnormal and of the largest float64.
@@ -67,6 +68,29 @@ def headroom_bits(summary: Summary | None, dtype: str) -> float | None:
         return math.inf
     # The quotient of a large maximum and a tiny amax would itself overflow.
     return math.log2(largest) - math.log2(summary.amax)
+
+
+def told_headroom(summary: Summary, dtype: str, rule: str) -> float | None:
+    """Return a fact's headroom; None where its Inf was not made by an overflow.
+
+    A logarithm of zero or a division by it is infinite in every format: how often the
+    value could have doubled says nothing.
+
+    Args:
+        summary: of the fact.
+        dtype: of the fact.
+        rule: id of what broke.
+
+    Example:
+        >>> from numcheck.measure.summary import Summary
+        >>> log_of_zero = Summary(n=2, amax=1.0, low=-math.inf, high=1.0)
+        >>> told_headroom(log_of_zero, "float32", "N301")
+        >>> told_headroom(log_of_zero, "float32", "N101")
+        -inf
+    """
+    bits = headroom_bits(summary, dtype)
+    is_domain = rule.startswith(("N0", "N3"))
+    return None if is_domain and bits == -math.inf else bits
 
 
 def format_max(dtype: str) -> float | None:

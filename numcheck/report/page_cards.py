@@ -13,6 +13,7 @@ from numcheck.report.figures import (
     count_text,
     headroom_bits,
     infinities_text,
+    told_headroom,
 )
 from numcheck.report.messages import LANGUAGES
 from numcheck.report.naming import chain_name, held, location
@@ -61,7 +62,7 @@ def page_card(finding: Finding, places: Places, ranks: int = 1) -> dict[str, Any
         "line": source.line if source else 0,
         "text": printable(source.text) if source else "",
         "aside": say(Prose.aside),
-        "facts": [_fact(fact, say) for fact in finding.facts],
+        "facts": [_fact(fact, finding.id, say) for fact in finding.facts],
         "chain": [
             _link(finding, link, places)
             for link in chain_links(finding, _LONGEST_CHAIN)
@@ -75,9 +76,11 @@ def page_card(finding: Finding, places: Places, ranks: int = 1) -> dict[str, Any
     }
 
 
-def _fact(fact: Fact, say: Callable[[Callable[[Prose], str]], Pair]) -> dict[str, Any]:
+def _fact(
+    fact: Fact, rule: str, say: Callable[[Callable[[Prose], str]], Pair]
+) -> dict[str, Any]:
     summary = fact.summary
-    bits = headroom_bits(summary, fact.dtype)
+    bits = told_headroom(summary, fact.dtype, rule)
     return {
         "label": say(lambda p: p.say(f"report.fact.{fact.label}")),
         "name": printable(fact.name),
