@@ -159,7 +159,7 @@ def variants(step: Any, args: Any) -> dict[str, Any]:
         "numcheck trace": watch(jax.jit(step), level="trace"),
         "rows of anchors": jax.jit(instrumented(step, args, "anchors")),
         "rows of risky operators": jax.jit(instrumented(step, args, "risky")),
-        "rows of all operators": jax.jit(instrumented(step, args, "all")),
+        "rows of all operators": jax.jit(instrumented(step, args, "all", "moments")),
         "the same with counts": jax.jit(instrumented(step, args, "all", "lean")),
         "checkify.float_checks": with_checkify(step),
         "jax_debug_nans and infs": with_debug_nans(step),
@@ -197,7 +197,7 @@ def compile_times(step: Any, args: Any) -> dict[str, float]:
         "plain again (A/A)": lambda: functools.partial(step),
         "anchors": lambda: instrumented(step, args, "anchors"),
         "risky operators": lambda: instrumented(step, args, "risky"),
-        "all operators": lambda: instrumented(step, args, "all"),
+        "all operators": lambda: instrumented(step, args, "all", "moments"),
         "checkify.float_checks": lambda: checkify.checkify(
             step, errors=checkify.float_checks
         ),
