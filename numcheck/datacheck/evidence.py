@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from numcheck.datacheck.problem import Problem
     from numcheck.datacheck.settings import Settings
+    from numcheck.diagnose.finding import Field
 
 __all__ = ["batch_evidence"]
 
@@ -45,11 +47,25 @@ def batch_evidence(
         if array.nbytes <= _MOST_BYTES:
             stream.add(name, array)
     found = [
-        Evidence(f"data_{problem.id}", problem.fields)
+        Evidence(f"data_{problem.id}", _fields(problem, arrays))
         for problem in stream.problems()
         if problem.id in _TOLD
     ]
     return (*found, *_largest_index(stream))
+
+
+def _fields(
+    problem: Problem, arrays: Mapping[str, NDArray[Any]]
+) -> Mapping[str, Field]:
+    """Return the fields of a problem, the whole index of the first NaN or Inf."""
+    array = arrays.get(problem.array)
+    if problem.id != "N011" or array is None or problem.row is None or array.ndim < 3:
+        return problem.fields
+    at = np.argwhere(~np.isfinite(np.asarray(array[problem.row], np.float64)))
+    if not len(at):
+        return problem.fields
+    index = ", ".join(map(str, (problem.row, *at[0].tolist())))
+    return {**problem.fields, "place": f"{problem.array}[{index}]"}
 
 
 def _largest_index(stream: Stream) -> Iterator[Evidence]:

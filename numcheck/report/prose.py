@@ -15,7 +15,7 @@ from numcheck.report.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numcheck.diagnose.finding import Advice, Evidence, Finding
+    from numcheck.diagnose.finding import Advice, Evidence, Field, Finding
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
 
@@ -145,8 +145,14 @@ class Prose:
             yield self.say("report.notes.count", n=found.count)
 
     def evidence(self) -> Iterator[tuple[bool, str]]:
-        """Yield (measured rather than inferred, sentence) of each piece of evidence."""
+        """Yield (measured rather than inferred, sentence) of each piece of evidence.
+
+        A count that another piece gives together with its place is left out.
+        """
+        placed = [_counts(p) for p in self.finding.evidence if p.key == "data_N011"]
         for piece in self.finding.evidence:
+            if piece.key == "bad_elements" and _counts(piece) in placed:
+                continue
             yield piece.seen, evidence_text(piece, self.lang)
 
     def harm(self) -> str:
@@ -198,6 +204,10 @@ class Prose:
             text=self.say(f"advice.{advice.key}", **advice.fields),
             certainty=self.say(f"report.certainty.{advice.certainty}"),
         )
+
+
+def _counts(piece: Evidence) -> tuple[Field | None, ...]:
+    return tuple(piece.fields.get(name) for name in ("nan", "inf", "n"))
 
 
 def evidence_text(piece: Evidence, lang: str | None = None) -> str:

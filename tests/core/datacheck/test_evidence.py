@@ -96,3 +96,14 @@ def test_all_evidence_can_be_said(lang: str) -> None:
     assert len({e.key for e in evidence}) == 12
     for one in evidence:
         assert text(f"evidence.{one.key}", lang, **one.fields)
+
+
+@pytest.mark.parametrize("index", [(3, 0, 2, 2), (5, 1, 0, 1)])
+def test_the_first_nan_of_a_batch_is_named_by_its_whole_index(
+    index: tuple[int, ...],
+) -> None:
+    x = np.random.default_rng(0).normal(size=(8, 3, 4, 4))
+    x[index] = np.nan
+    x[7] = np.inf
+    (found,) = [e for e in batch_evidence({"x": x}) if e.key == "data_N011"]
+    assert found.fields["place"] == f"x[{', '.join(map(str, index))}]"

@@ -41,8 +41,10 @@ def names(effects: list[str]) -> list[str]:
         (["move", "cast"], "parameter:w"),
         (["compute"], "net/compute"),
         (["compute", "cast"], "net/cast"),
+        (["compute", "move", "move"], "net/compute"),
+        (["compute", "cast", "move"], "net/cast"),
     ],
-    ids=["plain", "moved", "computed", "computed-and-cast"],
+    ids=["plain", "moved", "computed", "and-cast", "and-moved", "cast-and-moved"],
 )
 def test_a_moved_weight_is_still_the_weight(effects: list[str], name: str) -> None:
     assert names(effects) == ["input:x", name, "mm"]

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from numcheck.diagnose.finding import Fact, Finding
+from numcheck.diagnose.finding import Evidence, Fact, Finding
 from numcheck.measure.summary import Summary
 from numcheck.record.site import Site
 from numcheck.report import card
@@ -72,3 +72,16 @@ def test_headroom_below_zero_is_told_of_overflow_alone(rule: str, told: str) -> 
     )
     (row,) = [r for r in card(found, "en", 100).splitlines() if r.startswith("output")]
     assert re.search(rf"≥1\.00e\+00 +{told} +1 ", row)
+
+
+@pytest.mark.parametrize(("n", "lines"), [(4, 1), (5, 2)])
+def test_a_count_told_with_its_place_is_not_told_twice(n: int, lines: int) -> None:
+    counts = {"nan": 1, "inf": 0}
+    pieces = (
+        Evidence("bad_elements", {**counts, "n": 4}),
+        Evidence("data_N011", {**counts, "n": n, "place": "x[3]"}),
+    )
+    found = dataclasses.replace(finding(), evidence=pieces)
+    told = [text for _, text in Prose(found, "en").evidence()]
+    assert len(told) == lines
+    assert told[-1].endswith("the first at x[3]")
