@@ -48,8 +48,10 @@ def test_there_are_commands_to_look_at() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_told_command_can_be_typed(command: str) -> None:
     _, name, *words = shlex.split(command)
-    found = cli.get_command(click.Context(cli), name)
+    # With its parent: a command remembers the help option of its first context.
+    parent = click.Context(cli, **cli.context_settings)
+    found = cli.get_command(parent, name)
     assert found is not None
-    with click.Context(found, **found.context_settings) as context:
+    with click.Context(found, parent, **found.context_settings) as context:
         # Knows every option, and what is one's value; placeholders may be no values.
         found.make_parser(context).parse_args(args=words)
