@@ -88,7 +88,8 @@ def _of_average(
         if outcomes is None:
             return None
         return averaged(trace, outcomes, gradients, hook)
-    except Exception:  # noqa: BLE001 - an attempt; what was seen is at hand
+    except Exception as error:  # noqa: BLE001 - an attempt; what was seen is at hand
+        monitor.observe(note=f"the averaging could not be repeated: {error}")
         return None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-__all__ = ["clear_left", "insert", "is_active", "none", "remove"]
+__all__ = ["insert", "is_active", "none", "remove"]
 
 _NOTHING = contextlib.nullcontext()
 
@@ -23,7 +23,7 @@ def insert(mode: Any) -> None:
     if not torch._C._len_torch_dispatch_stack():
         torch._C._push_on_torch_dispatch_stack(mode)
         return
-    clear_left()
+    _clear_left()
     modes = _stack()
     if not any(there is mode for there in modes):
         # What stands in for a device lies below everything that watches it.
@@ -32,7 +32,7 @@ def insert(mode: Any) -> None:
         _replace(modes, [*floor, mode, *modes[len(floor) :]])
 
 
-def clear_left() -> None:
+def _clear_left() -> None:
     """Take modes that are over off this thread's stack: nobody else could."""
     modes = _stack()
     left = [m for m in modes if not getattr(m, "is_over", False)]

@@ -34,8 +34,14 @@ if TYPE_CHECKING:
     from numcheck.measure.summary import Summary
     from numcheck.record.trace import Event, Trace
 
-__all__ = ["SEGMENT_STEPS", "RankFiles", "TraceWriter"]
-__all__ += ["read_rank", "read_sites", "segments_of"]
+__all__ = [
+    "SEGMENT_STEPS",
+    "RankFiles",
+    "TraceWriter",
+    "read_rank",
+    "read_sites",
+    "segments_of",
+]
 
 _T = TypeVar("_T")
 
