@@ -21,6 +21,8 @@ hypothesis.settings.register_profile(
 def pytest_configure() -> None:
     """Fixes what the user's surroundings would otherwise decide, doctests included."""
     os.environ.update(NUMCHECK_LANG="en", NO_COLOR="1", COLUMNS="80")
+    # Small tensors in many processes: threads would only wait for each other.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     for name in ("FORCE_COLOR", "NUMCHECK_RUN"):
         os.environ.pop(name, None)
     profile = os.environ.get("HYPOTHESIS_PROFILE", "numcheck")
