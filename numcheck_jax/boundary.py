@@ -29,6 +29,11 @@ class Mailbox(Protocol):
         """Whether anybody will read it."""
         ...
 
+    @property
+    def is_in_use(self) -> bool:
+        """Whether anybody can still call what it watches."""
+        ...
+
     def take(self, findings: tuple[Finding, ...]) -> None:
         """Keep findings until Python has the word again."""
         ...
@@ -98,7 +103,11 @@ class Boundary:
             False when nobody takes them.
         """
         with self._lock:
-            boxes = [box for ref in (*self._open, owner) if ref and (box := ref())]
+            opened = [box for ref in self._open if (box := ref())]
+        # A function that was dropped after its last step takes no other's reports.
+        boxes = [box for box in opened if box.is_in_use]
+        if owner is not None and (own := owner()) is not None:
+            boxes.append(own)
         boxes = [box for box in boxes if box.is_open]
         if boxes:
             boxes[-1].take(findings)

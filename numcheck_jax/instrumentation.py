@@ -31,6 +31,7 @@ class Watched:
         functools.update_wrapper(self, function, updated=())
         self.numcheck = monitor
         self._function = function
+        monitor.belongs_to(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function; see it for arguments and results."""

@@ -77,6 +77,7 @@ class JaxMonitor(Monitor):
         self._lag = 0 if options.on_error == "skip" else lag
         self._pending: Pending | None = None
         self._calls = 0
+        self._watched: weakref.ref[Any] | None = None
         self._inquiry = Inquiry(self, loss)
         self._execution = Execution(options.level, rollback=rollback)
         self._batches = BatchWatch(self.rank) if options.check_data else None
@@ -149,6 +150,15 @@ class JaxMonitor(Monitor):
     def is_open(self) -> bool:
         """Whether reports are still read."""
         return not self._closed
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether anybody can still call the watched function."""
+        return self._watched is None or self._watched() is not None
+
+    def belongs_to(self, watched: object) -> None:
+        """Learn through which object the function is called."""
+        self._watched = weakref.ref(watched)
 
     def take(self, findings: tuple[Finding, ...]) -> None:
         """Keep what a check by hand found; called from any thread."""

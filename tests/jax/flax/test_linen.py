@@ -73,7 +73,7 @@ def test_training_is_bit_equal_with_and_without_the_watch(
     watched.numcheck.close()
     assert [f for f in watched.numcheck.findings if f.severity == "error"] == []
     assert [e for e in watched.numcheck.events if e.name in ("fault", "note")] == []
-    assert [e.step for e in watched.numcheck.events if e.name == "loss"] == [1, 2]
+    assert [e.step for e in watched.numcheck.events if e.name == "loss"] == [0, 1, 2]
 
 
 def test_fault_in_a_linen_module_is_named_by_its_path() -> None:

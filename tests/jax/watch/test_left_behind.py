@@ -40,3 +40,15 @@ def test_a_function_watched_twice_is_watched_once() -> None:
     with pytest.raises(NonFiniteError) as raised:
         twice(jnp.array([-1.0, 4.0]))
     assert (raised.value.finding.id, raised.value.finding.phase) == ("N302", "forward")
+
+
+def test_a_function_that_was_dropped_takes_no_other_programs_reports() -> None:
+    # Its last step waits to be looked at, and keeps its monitor alive.
+    numcheck_jax.instrument(jax.jit(jnp.sum), audit_first=False)(jnp.ones(3))
+    with pytest.raises(NonFiniteError, match="bad"):
+        numcheck_jax.check_numerics(jnp.array([jnp.nan]), "bad")
+    checked = jax.jit(lambda x: numcheck_jax.check_numerics(jnp.log(x), "late"))
+    with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match="late"):
+        checked(jnp.zeros(3)).block_until_ready()
+    with pytest.raises(NonFiniteError, match="late"):
+        numcheck_jax.check_numerics(jnp.ones(3), "the next")
