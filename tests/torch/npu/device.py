@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 import types
 import warnings
 from typing import TYPE_CHECKING, Any, Self
@@ -32,9 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHIP", "Chip", "NpuTensor", "chip", "install", "treat_as_plain"]
 
-_ASKING_FOR_PLAIN = (
-    "anchors", "batch", "calls", "numerics_check", "recorder", "simulation.machine",
-)  # fmt: skip
+_DEFINING_PLAIN = ("batch", "calls", "numerics_check", "simulation.machine")
 _SATURATING = (torch.float16, torch.bfloat16, torch.float32)
 _READERS = ("aten::relu", "aten::to", "aten::_to_copy", "aten::clone")
 _MISSING = ("aten::aminmax", "aten::_aminmax", "aten::frexp")
@@ -299,11 +298,14 @@ def _arithmetic(func: Any, x: torch.Tensor) -> None:
 
 def treat_as_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let numcheck take the simulated tensors for plain ones, which real ones are."""
-    for name in _ASKING_FOR_PLAIN:
-        module = importlib.import_module(f"numcheck_torch.{name}")
+    for name in _DEFINING_PLAIN:
+        importlib.import_module(f"numcheck_torch.{name}")
+    for name, module in tuple(sys.modules.items()):
+        if not name.startswith("numcheck_torch."):
+            continue
         for attribute in ("PLAIN", "_PLAIN"):
             plain = getattr(module, attribute, None)
-            if plain is not None:
+            if isinstance(plain, frozenset) and torch.Tensor in plain:
                 monkeypatch.setattr(module, attribute, plain | {NpuTensor})
 
 
