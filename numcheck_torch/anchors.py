@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from torch.multiprocessing.reductions import StorageWeakRef
+
 from numcheck.record.site import Site
 from numcheck_torch.autograd_nodes import autograd_phase
 from numcheck_torch.calls import PLAIN
@@ -57,11 +59,11 @@ class Anchors:
         self._log = log
         self._meter = meter
         self._rehearsal = rehearsal
-        self._last: tuple[Any, int] | None = None
+        self._last: tuple[_Value, int] | None = None
 
     def measured(self, site: int, tensor: torch.Tensor) -> None:
         """Remember the last operator: a module's output often is its very value."""
-        self._last = _identity(tensor), site
+        self._last = _Value(tensor), site
 
     def left(self, scope: tuple[str, str], out: object) -> None:
         """Add what a module returned."""
@@ -114,12 +116,35 @@ class Anchors:
             self._meter.sum_up(index if same is None else same, value)
 
     def _site_of(self, tensor: torch.Tensor) -> int | None:
-        if self._last is None or self._last[0] != _identity(tensor):
+        if self._last is None or not self._last[0].is_in(tensor):
             return None
         return self._last[1]
 
 
-def _identity(tensor: torch.Tensor) -> Any:
-    """Return what changes when a tensor's elements do."""
+class _Value:
+    """What a tensor holds now, without keeping the tensor alive.
+
+    Memory that was let go is given to the next tensor. A weak reference keeps the
+    storage's own address, so that a new one is never taken for it.
+    """
+
+    __slots__ = ("_identity", "_storage")
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._identity = _identity(tensor)
+        if self._identity is not None:
+            self._storage = StorageWeakRef(tensor.untyped_storage())
+
+    def is_in(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor holds the same elements, unchanged."""
+        return self._identity is not None and self._identity == _identity(tensor)
+
+
+def _identity(tensor: torch.Tensor) -> tuple[Any, ...] | None:
+    """Return what changes when a tensor's elements do; None where nothing tells."""
     version = None if tensor.is_inference() else tensor._version
-    return tensor.data_ptr(), tensor.numel(), tensor.dtype, version
+    try:
+        storage, offset = tensor.untyped_storage()._cdata, tensor.storage_offset()
+    except (NotImplementedError, RuntimeError):
+        return None  # a sparse one has no storage of its own
+    return storage, offset, tensor.numel(), tensor.dtype, version

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch import nn
 
 import numcheck_torch
 from numcheck import NonFiniteError
+from numcheck_torch.anchors import Anchors
 from tests.torch.identity.programs import build
 from tests.torch.watch.loops import inputs, train, watched
 
@@ -110,3 +112,22 @@ def test_a_checkpointed_part_shows_its_recomputation() -> None:
         optimizer.step()
     phases = {s.phase for s in monitor.trace.sites if s.scope == "inner.0"}
     assert phases == {"forward", "recompute", "backward"}
+
+
+def test_memory_that_is_used_again_holds_another_value() -> None:
+    log, meter = mock.MagicMock(), mock.MagicMock()
+    anchors = Anchors(log, meter, None)
+    used_again = 0
+    for _ in range(100):
+        made = torch.ones(4096)
+        address = made.data_ptr()
+        anchors.measured(0, made)
+        del made
+        other = torch.zeros(4096)
+        used_again += other.data_ptr() == address
+        anchors.left(("norm", "LayerNorm"), other)
+        assert log.anchor.call_args.args[1] is None
+    assert used_again > 0
+    anchors.measured(0, made := torch.ones(4096))
+    anchors.left(("linear", "Linear"), made)
+    assert log.anchor.call_args.args[1] == 0
