@@ -120,8 +120,21 @@ class _Utils(types.ModuleType):
         CHIP.flag = False
 
 
+class _Event:
+    """``torch.npu.Event``: the device is as far as Python is, so all has happened."""
+
+    def record(self, stream: Any = None) -> None:
+        """Note nothing."""
+
+    def synchronize(self) -> None:
+        """Wait for what was noted."""
+        CHIP.waits += 1
+
+
 class _Npu(_DummyBackendModule, types.ModuleType):
     """``torch.npu``, the part that PyTorch and numcheck use."""
+
+    Event = _Event
 
     def __init__(self) -> None:
         types.ModuleType.__init__(self, "torch.npu")
