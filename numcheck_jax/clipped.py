@@ -18,21 +18,17 @@ import numpy as np
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.diagnose.triage.gradients import gradients_of
 from numcheck.measure import summarize
-from numcheck_jax.interpreter.cell import Frame
-from numcheck_jax.interpreter.concrete import ConcreteTape
-from numcheck_jax.interpreter.loop import interpret
-from numcheck_jax.interpreter.rules.refs import fresh_references
-from numcheck_jax.interpreter.table import CONCRETE
+from numcheck_jax.interpreter.unmeasured import EachEquation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+    from jax.extend.core import ClosedJaxpr, JaxprEqn
 
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
     from numcheck.record.trace import StepView
-    from numcheck_jax.interpreter.cell import Cell
+    from numcheck_jax.interpreter.cell import Cell, Frame
 
     _Place = tuple[str, int, int]
     """An operator's name, its output, and how many like it ran before."""
@@ -59,12 +55,12 @@ def with_clipping(
     """
     found = {_place(view, site): view.summary(site) for site in _gradients(view)}
     met = _Scaled(found, 1.0)
-    _run(met, closed, args)
+    met.run(closed, args)
     if met.norms.keys() != found.keys():
         raise CannotRunError("a loop holds a gradient of the update")
     norm = math.hypot(*met.norms.values())
     clipped = _Scaled(found, min(1.0, limit / norm) if norm else 1.0)
-    return _run(clipped, closed, args)
+    return clipped.run(closed, args)
 
 
 def _gradients(view: StepView) -> list[Site]:
@@ -95,30 +91,18 @@ def _operator(view: StepView, site: Site) -> Site:
 
 
 def _place(view: StepView, site: Site) -> _Place:
-    before = sum(
-        s.op == site.op and s.output == site.output and s.kind == "operator"
-        for s in view.trace.sites[: site.index]
-    )
-    return site.op, site.output, before
+    return site.op, site.output, view.trace.runs_before(site)
 
 
-class _Scaled(ConcreteTape):
+class _Scaled(EachEquation):
     """Multiplies some operators' results by a factor, and keeps their norms."""
 
     def __init__(self, wanted: Mapping[_Place, Summary | None], factor: float) -> None:
-        super().__init__(CONCRETE)
+        super().__init__()
         self.norms: dict[_Place, float] = {}
         self._wanted = wanted
         self._factor = factor
         self._ran: Counter[tuple[str, int]] = Counter()
-
-    def foresee(self, jaxpr: Jaxpr, place: int, read: Callable[[Any], Cell]) -> None:
-        """Run nothing ahead: each equation is looked at."""
-
-    def measure(
-        self, index: int, value: Any, shadow: Any, eqn: JaxprEqn | None = None
-    ) -> None:
-        """Measure nothing."""
 
     def note(
         self,
@@ -158,10 +142,3 @@ def _is_like(recorded: Summary, own: Summary) -> bool:
     if recorded.amax is None or own.amax is None:
         return recorded.amax == own.amax
     return math.isclose(recorded.amax, own.amax, rel_tol=_SAME)
-
-
-def _run(tape: ConcreteTape, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
-    cells = [tape.unnamed(value) for value in fresh_references(closed, args)]
-    consts = [tape.constant(value) for value in closed.consts]
-    outs = interpret(tape, closed.jaxpr, consts, cells, Frame())
-    return [cell.value for cell in outs]

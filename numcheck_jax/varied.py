@@ -11,21 +11,19 @@ import numpy as np
 
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.measure import summarize
-from numcheck_jax.interpreter.cell import Cell, Frame
-from numcheck_jax.interpreter.concrete import ConcreteTape
+from numcheck_jax.interpreter.cell import Cell
 from numcheck_jax.interpreter.lifting import Lifting
-from numcheck_jax.interpreter.loop import interpret
-from numcheck_jax.interpreter.rules.refs import fresh_references
-from numcheck_jax.interpreter.table import CONCRETE
+from numcheck_jax.interpreter.unmeasured import EachEquation, UnmeasuredTape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+    from jax.extend.core import ClosedJaxpr, JaxprEqn
 
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
     from numcheck.record.trace import Trace
+    from numcheck_jax.interpreter.cell import Frame
 
     _Again = Callable[[JaxprEqn, Sequence[Any]], Sequence[Any]]
 
@@ -36,7 +34,7 @@ class _Enough(Exception):  # noqa: N818 - no error: what was wanted is there
     """The equation that was looked for has run."""
 
 
-class _Alone(ConcreteTape):
+class _Alone(UnmeasuredTape):
     """Evaluates the equation that made a site a second time, in another way.
 
     The rest runs as it did when the site was recorded, so that what was compiled then
@@ -46,21 +44,13 @@ class _Alone(ConcreteTape):
     def __init__(
         self, trace: Trace, site: Site, again: _Again, *, beside: bool
     ) -> None:
-        super().__init__(CONCRETE, Lifting("float32") if beside else None)
+        super().__init__(Lifting("float32") if beside else None)
         self.result: Summary | None = None
         self.own: Any = None
         self._op = site.op
         self._output = site.output
         self._again = again
-        self._before = sum(
-            s.op == site.op and s.output == site.output and s.kind == "operator"
-            for s in trace.sites[: site.index]
-        )
-
-    def measure(
-        self, index: int, value: Any, shadow: Any, eqn: JaxprEqn | None = None
-    ) -> None:
-        """Measure nothing."""
+        self._before = trace.runs_before(site)
 
     def note(
         self,
@@ -81,22 +71,14 @@ class _Alone(ConcreteTape):
         return super().note(eqn, operands, values, frame, shadows)
 
 
-class _OtherFactor(ConcreteTape):
+class _OtherFactor(EachEquation):
     """Puts a number in the place of another that multiplies a scalar."""
 
     def __init__(self, factor: float, other: float) -> None:
-        super().__init__(CONCRETE)
+        super().__init__()
         self.met = 0
         self._factor = factor
         self._other = other
-
-    def foresee(self, jaxpr: Jaxpr, place: int, read: Callable[[Any], Cell]) -> None:
-        """Run nothing ahead: each equation is looked at."""
-
-    def measure(
-        self, index: int, value: Any, shadow: Any, eqn: JaxprEqn | None = None
-    ) -> None:
-        """Measure nothing."""
 
     def values_of(
         self, eqn: JaxprEqn, operands: Sequence[Cell]
@@ -194,7 +176,7 @@ def _alone(
 ) -> Summary:
     tape = _Alone(trace, site, again, beside=beside)
     with contextlib.suppress(_Enough):
-        _run(tape, closed, args)
+        tape.run(closed, args)
     if tape.result is None:
         raise CannotRunError(f"{site.op} was not met alone: a loop holds it")
     recorded = trace.at(*next(iter(trace.summaries))).summary(site)
@@ -216,14 +198,7 @@ def with_factor(
         CannotRunError: nothing was multiplied by the factor.
     """
     tape = _OtherFactor(factor, other)
-    outs = _run(tape, closed, args)
+    outs = tape.run(closed, args)
     if not tape.met:
         raise CannotRunError(f"the loss was not multiplied by {factor:g}")
     return outs
-
-
-def _run(tape: ConcreteTape, closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
-    cells = [tape.unnamed(value) for value in fresh_references(closed, args)]
-    consts = [tape.constant(value) for value in closed.consts]
-    outs = interpret(tape, closed.jaxpr, consts, cells, Frame())
-    return [cell.value for cell in outs]

@@ -54,10 +54,7 @@ class Alone(TorchDispatchMode):
         self._change = change
         self._op = site.op
         self._output = site.output
-        self._before = sum(
-            s.op == site.op and s.output == site.output and s.kind == "operator"
-            for s in trace.sites[: site.index]
-        )
+        self._before = trace.runs_before(site)
 
     def __torch_dispatch__(
         self,

@@ -79,6 +79,13 @@ class Trace:
         """
         return StepView(self, step, rank, self.summaries[step, rank])
 
+    def runs_before(self, site: Site) -> int:
+        """Return how often the operator of a site ran before it in the step."""
+        return sum(
+            s.op == site.op and s.output == site.output and s.kind == "operator"
+            for s in self.sites[: site.index]
+        )
+
     def _repr_html_(self) -> str:
         """Return how a notebook shows it; the report is found only when asked."""
         notebook = importlib.import_module("numcheck.report.notebook")
