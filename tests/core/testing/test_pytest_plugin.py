@@ -91,8 +91,24 @@ def test_the_plugin_loads_nothing_until_it_is_used(
 
 
 def test_the_short_summary_says_what_broke_and_the_card_stands_once(
-    pytester: pytest.Pytester,
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Where CI is set, pytest itself repeats the whole error in its summary.
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.delenv("BUILD_NUMBER", raising=False)
+    lines = failing_at_close(pytester)
+    assert len([line for line in lines if "  --> " in line]) == 1
+
+
+def test_the_short_summary_on_a_ci_server_says_what_broke_first(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "true")
+    failing_at_close(pytester)
+
+
+def failing_at_close(pytester: pytest.Pytester) -> list[str]:
+    """Returns the lines printed for a test whose program broke, as first looked at."""
     result = run(
         pytester,
         "def test_a(numcheck):\n"
@@ -103,5 +119,4 @@ def test_the_short_summary_says_what_broke_and_the_card_stands_once(
         line for line in result.outlines if line.startswith("FAILED test_it.py::test_a")
     ]
     assert "NonFiniteError: error[N301]" in summary
-    cards = [line for line in result.outlines if "  --> " in line]
-    assert len(cards) == 1
+    return result.outlines
