@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["MASKS", "is_fused_attention", "mask_facts"]
 
 MASKS: Final = ("atten_mask", "attn_mask", "attention_mask")
-_COMPRESSED: Final = (2, 3, 4, 6, 7, 8)  # sparse modes that take one 2048 x 2048 mask
-_SIDE: Final = 2048
+_TRIANGLE: Final = [2048, 2048]
+# The sparse modes whose mask stands for longer ones, and its size; that of a common
+# prefix has a rectangle below its triangle.
+_COMPRESSED: Final = {
+    **dict.fromkeys((2, 3, 4, 7, 8), _TRIANGLE),
+    6: [3072, 2048],
+}
 _LAYOUTS: Final = {"BSH": 1, "BSND": 1, "BNSD": 2, "SBH": 0}
 
 
@@ -54,12 +59,14 @@ def mask_facts(given: Mapping[str, Any]) -> tuple[tuple[str, str | float], ...]:
     facts: list[tuple[str, str | float]] = []
     if mask.dtype not in (torch.bool, torch.uint8):
         facts.append(("mask_dtype", str(mask.dtype).removeprefix("torch.")))
-    compressed = given.get("sparse_mode", 0) in _COMPRESSED
-    wanted = [_SIDE, _SIDE] if compressed else _scores(given)
+    compressed = _COMPRESSED.get(given.get("sparse_mode", 0))
+    wanted = compressed or _scores(given)
     if wanted is not None and list(mask.shape[-2:]) != list(wanted):
         facts.append(("mask_shape", f"{list(mask.shape)} for {list(wanted)}"))
-    elif not compressed:
+    elif compressed is None:
         facts += _hidden(mask)
+    elif _is_upside_down(mask[..., :2048, :].detach().to("cpu", torch.bool)):
+        facts.append(("mask_upside_down", 1.0))
     return tuple(facts)
 
 
@@ -81,7 +88,12 @@ def _hidden(mask: torch.Tensor) -> list[tuple[str, str | float]]:
     if bool(blind.any()):
         facts.append(("mask_hidden_rows", float(blind.sum())))
         facts.append(("mask_rows", float(blind.numel())))
-    below = torch.ones(hidden.shape[-2:], dtype=torch.bool).tril()
-    if hidden.shape[-1] == hidden.shape[-2] > 1 and bool((hidden == below).all()):
+    if _is_upside_down(hidden):
         facts.append(("mask_upside_down", 1.0))
     return facts
+
+
+def _is_upside_down(hidden: torch.Tensor) -> bool:
+    """Whether a mask hides just what a causal one shows."""
+    below = torch.ones(hidden.shape[-2:], dtype=torch.bool).tril()
+    return hidden.shape[-1] == hidden.shape[-2] > 1 and bool((hidden == below).all())

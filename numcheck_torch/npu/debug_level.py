@@ -2,17 +2,18 @@
 """The kernel compiler's own debugging, switched on for a block of code.
 
 Kernels that are compiled inside the block carry what a fault report names them by.
-They run slower, and those compiled before stay as they are.
+They run slower, and those compiled before stay as they are. Level and folder are
+afterwards what they were before.
 """
 
 from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from numcheck.errors import ArgumentError, MissingExtraError
-from numcheck_torch.npu.door import module
+from numcheck_torch.npu.door import ask, module, torch_npu
 
 if TYPE_CHECKING:
     import os
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["DebugLevel", "kernel_debugging"]
 
 DebugLevel = Literal[0, 1, 2, 3, 4]
+
+_LEVEL: Final = "ACL_OP_DEBUG_LEVEL"
+_FOLDER: Final = "ACL_DEBUG_DIR"
 
 
 @contextlib.contextmanager
@@ -47,13 +51,24 @@ def kernel_debugging(
     if npu is None or not hasattr(npu, "set_option"):
         msg = "debugging kernels needs an NPU: install numcheck[npu] and CANN"
         raise MissingExtraError(msg)
-    options = {"ACL_OP_DEBUG_LEVEL": str(level)}
+    options = {_LEVEL: str(level)}
     if folder is not None:
         home = Path(folder).absolute()
         home.mkdir(parents=True, exist_ok=True)
-        options["ACL_DEBUG_DIR"] = str(home)
+        options[_FOLDER] = str(home)
+    before = {_LEVEL: _now(_LEVEL) or "0"}
+    if folder is not None:
+        # The folder the compiler takes when it is given none.
+        before[_FOLDER] = _now(_FOLDER) or "./"
     npu.set_option(options)
     try:
         yield
     finally:
-        npu.set_option({"ACL_OP_DEBUG_LEVEL": "0"})
+        npu.set_option(before)
+
+
+def _now(option: str) -> str | None:
+    """Return what an option is set to; None where it is not, or cannot be asked."""
+    held = ask(torch_npu(), "_C._npu_getOption", option)
+    text = held.decode() if isinstance(held, bytes) else held
+    return text if isinstance(text, str) and text else None

@@ -13,15 +13,30 @@ import torch
 from numcheck.doctor import Check, installed
 from numcheck_torch.npu.door import ask, has_npu, module
 from numcheck_torch.npu.facts import device_facts
+from numcheck_torch.npu.releases import cann_of, fit, oldest_driver, order
 from numcheck_torch.npu.selftest import blind_reductions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from numcheck.doctor import State
+    from numcheck_torch.npu.releases import Fit
+
 __all__ = ["examine_npu", "versions_on_disk"]
 
 _HOME: Final = Path("/usr/local/Ascend")
+_TOOLKITS: Final = ("ascend-toolkit/latest", "cann")
 _VERSION: Final = re.compile(r"^\s*[Vv]ersion\s*=\s*(?P<version>\S+)", re.MULTILINE)
+_FIRMWARE: Final = re.compile(
+    r"^\s*compatible_version_fw\s*=\s*\[(?P<from>[\d.]+),\s*(?P<to>[\d.]+)\]",
+    re.MULTILINE,
+)
+_CANN: Final[dict[Fit, tuple[State, str]]] = {
+    "released_for": ("ok", "cann_fits"),
+    "runs_on": ("ok", "cann_runs"),
+    "older": ("problem", "cann_older"),
+    "newer": ("note", "cann_newer"),
+}
 
 
 def examine_npu(
@@ -39,6 +54,7 @@ def examine_npu(
         return
     for part, found in on_disk.items():
         yield Check("npu", "ok", "part", {"part": part, "version": found})
+    yield from _driver(on_disk, root)
     if package is not None:
         yield from _package(package, on_disk)
     if not has_npu():
@@ -55,11 +71,18 @@ def versions_on_disk(environment: Mapping[str, str], root: Path) -> dict[str, st
         root: where Ascend software is installed otherwise.
     """
     home = environment.get("ASCEND_HOME_PATH") or environment.get("ASCEND_TOOLKIT_HOME")
-    cann = Path(home) if home else root / "ascend-toolkit" / "latest"
+    homes = [Path(home)] if home else [root / part for part in _TOOLKITS]
     files = {
         "driver": [root / "driver" / "version.info"],
         "firmware": [root / "firmware" / "version.info"],
-        "CANN": [*sorted(cann.glob("*/ascend_*_install.info")), cann / "version.info"],
+        "CANN": [
+            path
+            for cann in homes
+            for path in (
+                *sorted(cann.glob("*/ascend_*_install.info")),
+                cann / "version.info",
+            )
+        ],
     }
     found = {}
     for part, paths in files.items():
@@ -70,11 +93,40 @@ def versions_on_disk(environment: Mapping[str, str], root: Path) -> dict[str, st
 
 
 def _stated(path: Path) -> str | None:
-    try:
-        match = _VERSION.search(path.read_text("utf-8", errors="replace"))
-    except OSError:
-        return None
+    match = _VERSION.search(_text(path))
     return None if match is None else match["version"]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _driver(on_disk: Mapping[str, str], root: Path) -> Iterator[Check]:
+    """Say whether the driver fits the firmware and the CANN that are here."""
+    driver = on_disk.get("driver")
+    if driver is None:
+        return
+    firmware = on_disk.get("firmware")
+    range_ = _FIRMWARE.search(_text(root / "driver" / "version.info"))
+    if firmware is not None and range_ is not None:
+        pair = {"driver": driver, "firmware": firmware, **range_.groupdict()}
+        is_inside = _numbers(pair["from"]) <= _numbers(firmware) <= _numbers(pair["to"])
+        state: State = "ok" if is_inside else "problem"
+        yield Check(
+            "npu", state, f"firmware_{'fits' if is_inside else 'differs'}", pair
+        )
+    cann = on_disk.get("CANN", "")
+    oldest = oldest_driver(cann)
+    if oldest is not None and order(driver) < order(oldest):
+        pair = {"driver": driver, "cann": cann, "wanted": oldest}
+        yield Check("npu", "problem", "driver_older", pair)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in re.findall(r"\d+", version)[:3])
 
 
 def _package(package: str, on_disk: Mapping[str, str]) -> Iterator[Check]:
@@ -85,12 +137,22 @@ def _package(package: str, on_disk: Mapping[str, str]) -> Iterator[Check]:
         yield Check("npu", "problem", "pair_differs", pair)
     else:
         yield Check("npu", "ok", "pair_fits", pair)
-    if "CANN" not in on_disk:
+    cann = on_disk.get("CANN")
+    if cann is None:
         yield Check("npu", "problem", "no_cann")
+        return
+    found = fit(package, cann)
+    if found is not None:
+        state, text = _CANN[found]
+        wanted = cann_of(package) or ""
+        pair = {"package": package, "cann": cann, "wanted": wanted}
+        yield Check("npu", state, text, pair)
 
 
 def _release(text: str) -> str:
-    return ".".join(re.split(r"[.+]", text)[:2])
+    """Return the release that a version belongs to: a torch_npu needs its very own."""
+    found = re.match(r"\d+(?:\.\d+){0,2}", text)
+    return text if found is None else found[0]
 
 
 def _device() -> Iterator[Check]:

@@ -67,9 +67,7 @@ def default_mode(soc: int, environment: Mapping[str, str]) -> OverflowMode:
     """
     if soc >= _A5:
         return "inf_nan"
-    if _is_off(environment) or soc < _A2 or soc in _310B:
-        return "saturation"
-    return "inf_nan"
+    return "saturation" if _is_off(environment) or _only_saturates(soc) else "inf_nan"
 
 
 def contradiction(soc: int, environment: Mapping[str, str]) -> Contradiction | None:
@@ -81,12 +79,16 @@ def contradiction(soc: int, environment: Mapping[str, str]) -> Contradiction | N
     """
     if soc >= _A5:
         return "chip_never_saturates" if _is_off(environment) else None
-    if soc < _A2:
+    if _only_saturates(soc):
         asked = environment.get("INF_NAN_MODE_ENABLE") == "1"
         return "chip_saturates_only" if asked else None
     if environment.get("INF_NAN_MODE_FORCE_DISABLE") == "1":
         return "saturation_by_choice"
     return "disabled_without_force" if _is_off(environment) else None
+
+
+def _only_saturates(soc: int) -> bool:
+    return soc < _A2 or soc in _310B
 
 
 def _is_off(environment: Mapping[str, str]) -> bool:

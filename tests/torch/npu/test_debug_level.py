@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import sys
+import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,7 +35,22 @@ def test_kernels_are_debugged_inside_the_block_only(
     with npu.kernel_debugging(2, home):
         assert options == [{"ACL_OP_DEBUG_LEVEL": "2", "ACL_DEBUG_DIR": str(home)}]
         assert home.is_dir()
-    assert options[1:] == [{"ACL_OP_DEBUG_LEVEL": "0"}]
+    assert options[1:] == [{"ACL_OP_DEBUG_LEVEL": "0", "ACL_DEBUG_DIR": "./"}]
+
+
+def test_afterwards_level_and_folder_are_what_they_were(
+    options: list[dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = {"ACL_OP_DEBUG_LEVEL": b"3", "ACL_DEBUG_DIR": b"/mine"}
+    fake: Any = types.ModuleType("torch_npu")
+    fake.npu, fake._C = torch.npu, types.SimpleNamespace(_npu_getOption=held.get)
+    monkeypatch.setitem(sys.modules, "torch_npu", fake)
+    with npu.kernel_debugging(1, tmp_path):
+        pass
+    with npu.kernel_debugging(1):
+        pass
+    assert options[1] == {"ACL_OP_DEBUG_LEVEL": "3", "ACL_DEBUG_DIR": "/mine"}
+    assert options[3] == {"ACL_OP_DEBUG_LEVEL": "3"}
 
 
 def test_a_block_that_fails_ends_it_too(options: list[dict[str, str]]) -> None:

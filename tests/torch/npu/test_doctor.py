@@ -49,11 +49,59 @@ def test_the_environment_says_where_cann_lies(root: Path, tmp_path: Path) -> Non
 def test_a_package_for_another_torch_is_a_problem(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "problem: torch_npu 2.1.0 needs torch 2.1.*" in lines(
-        root, "2.1.0", monkeypatch
-    )
+    found = lines(root, "2.1.0", monkeypatch)
+    assert "problem: torch_npu 2.1.0 needs torch 2.1.0" in found
+    found = lines(root, "2.13.1", monkeypatch)
+    assert "problem: torch_npu 2.13.1 needs torch 2.13.1" in found
     fitting = ".".join(torch.__version__.split(".")[:2]) + ".0.post2"
     assert "problem" not in lines(root, fitting, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("package", "said"),
+    [
+        ("2.6.0", "ok: torch_npu 2.6.0 was released for CANN 8.2.RC1"),
+        ("2.4.0", "ok: torch_npu 2.4.0 runs on CANN 8.2.RC1"),
+        (
+            "2.9.0",
+            "problem: torch_npu 2.9.0 was released for CANN 8.5.0, found 8.2.RC1",
+        ),
+        ("2.2.0", "note: torch_npu 2.2.0 was released for CANN 8.0.RC1; 8.2.RC1 is"),
+    ],
+)
+def test_a_package_is_held_against_the_cann_it_was_released_for(
+    package: str, said: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert said in lines(root, package, monkeypatch)
+
+
+def test_nothing_is_said_of_pairs_nobody_published(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitting = ".".join(torch.__version__.split(".")[:2]) + ".0.post77"
+    assert "CANN 8" not in lines(root, fitting, monkeypatch).replace("ok: CANN 8", "")
+
+
+@pytest.mark.parametrize(
+    ("driver", "problems"),
+    [
+        ("Version=24.1.rc3", []),
+        ("Version=24.1.rc1", ["CANN 8.2.RC1 needs driver 24.1.RC2 or later"]),
+        ("Version=25.2.0\ncompatible_version_fw=[7.0.0,7.7.99]", []),
+        (
+            "Version=25.2.0\ncompatible_version_fw=[7.6.0,7.7.99]",
+            ["driver 25.2.0 needs firmware 7.6.0 to 7.7.99, found 7.5.0.1.129"],
+        ),
+    ],
+)
+def test_a_driver_is_held_against_firmware_and_cann(
+    driver: str, problems: list[str], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "driver/version.info").write_text(driver)
+    found = lines(root, None, monkeypatch).splitlines()
+    told = [line for line in found if line.startswith("problem")]
+    assert len(told) == len(problems)
+    assert all(p in line for p, line in zip(problems, told, strict=True))
 
 
 def test_a_package_without_cann_is_a_problem(

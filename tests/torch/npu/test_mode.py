@@ -25,6 +25,8 @@ ON = {"INF_NAN_MODE_ENABLE": "1"}
         pytest.param(220, OFF, "saturation", "disabled_without_force", id="A2-half"),
         pytest.param(252, {}, "inf_nan", None, id="A3"),
         pytest.param(241, {}, "saturation", None, id="310B"),
+        pytest.param(241, ON, "saturation", "chip_saturates_only", id="310B-asked"),
+        pytest.param(241, FORCED, "saturation", None, id="310B-forced"),
         pytest.param(260, {}, "inf_nan", None, id="950"),
         pytest.param(260, FORCED, "inf_nan", "chip_never_saturates", id="950-forced"),
     ],

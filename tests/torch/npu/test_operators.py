@@ -89,7 +89,16 @@ def test_the_mask_s_shape_is_held_against_the_scores(
 def test_compressed_masks_have_one_size() -> None:
     big = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
     assert facts(big, sparse_mode=2) == {}
+    assert facts(~big, sparse_mode=3) == {"mask_upside_down": 1.0}
     assert "mask_shape" in facts(HIDE_FUTURE, sparse_mode=2)
+
+
+def test_the_compressed_mask_of_a_prefix_is_longer() -> None:
+    prefix = torch.zeros(3072, 2048, dtype=torch.bool)
+    prefix[:2048] = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
+    prefix[2048:, 1024:] = True
+    assert facts(prefix, sparse_mode=6) == {}
+    assert "mask_shape" in facts(prefix[:2048], sparse_mode=6)
 
 
 def test_padded_layouts_are_told_from_plain_ones(

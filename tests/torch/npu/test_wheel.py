@@ -16,6 +16,7 @@ import pytest
 import numcheck_torch.npu
 from numcheck_torch import npu
 from numcheck_torch.npu.attention import MASKS
+from numcheck_torch.npu.releases import RELEASED_FOR
 
 pytestmark = pytest.mark.registry
 
@@ -99,7 +100,12 @@ def asked_for() -> set[str]:
 
 
 def test_the_table_holds_every_name_that_is_asked_for() -> None:
-    assert asked_for() <= {*NAMES, *SWITCHES, "get_npu_format"}
+    assert asked_for() <= {
+        *NAMES,
+        *SWITCHES,
+        "get_npu_format",
+        "_C._npu_getOption",
+    }
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
@@ -152,6 +158,13 @@ def test_the_options_we_set_exist_with_the_values_we_give(
     assert ast.literal_eval(values["ACL_DEBUG_DIR"]) is None  # any text
 
 
+def test_options_can_be_asked_for(wheel: zipfile.ZipFile) -> None:
+    text = wheel.read("torch_npu/npu/npu_config.py").decode()
+    # As bytes, and None where nothing was set.
+    assert 'hf32_value = torch_npu._C._npu_getOption("ALLOW_MATMUL_HF32")' in text
+    assert 'hf32_value is not None and hf32_value.decode() == "enable"' in text
+
+
 def test_the_mode_is_decided_by_the_library(wheel: zipfile.ZipFile) -> None:
     text = wheel.read("torch_npu/npu/utils.py").decode()
     assert "return torch_npu._C._npu_is_support_inf_nan()" in text
@@ -173,6 +186,23 @@ def test_the_layout_is_asked_for_by_its_own_name(wheel: zipfile.ZipFile) -> None
     text = wheel.read("torch_npu/npu/_format.py").decode()
     assert "torch_npu.get_npu_format" in text
     assert "FRACTAL_NZ = 29" in text
+
+
+def test_the_package_names_the_cann_that_we_name(wheel: zipfile.ZipFile) -> None:
+    (name,) = (n for n in wheel.namelist() if n.endswith("/METADATA"))
+    rows = re.findall(
+        r"^\| *(?:CANN (\S+))? *\| *[\d.]+ *\| *(\d\S*) *\|",
+        wheel.read(name).decode(),
+        re.MULTILINE,
+    )
+    table: dict[str, list[str]] = {}
+    for cann, release in rows:
+        table.setdefault(cann or next(reversed(table)), []).append(release)
+    assert len(table) > 5
+    for cann, releases in table.items():
+        ours = RELEASED_FOR.get(cann, ())
+        assert set(ours) <= set(releases), cann
+    assert {*RELEASED_FOR} - {*table} == {"9.0.0"}, "newer than this wheel"
 
 
 def test_fused_attention_takes_the_arguments_we_read(
