@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AccumulationBound", "accumulation_bound", "matmul"]
 
-_ALIGNED_NAME: Final = re.compile(r"aligned(\d+)")
+_ALIGNED_NAME: Final = re.compile(r"aligned([1-9]\d*)")
 # Products of one aligned step are kept whole: limit them to a few MiB.
 _MAX_PRODUCTS: Final = 1 << 19
 
@@ -33,7 +33,7 @@ def matmul(
     a: object,
     b: object,
     format: object = None,  # noqa: A002 - the word for it everywhere in this package
-    accumulator: str = "float32",
+    accumulator: object = "float32",
     chunk: int = 1,
     promote_every: int | None = None,
 ) -> NDArray[np.float64]:
@@ -107,15 +107,24 @@ def accumulation_bound(
 ) -> AccumulationBound:
     """Return how large a sum of `terms` products can become.
 
+    Args:
+        terms: K, a whole number of at least 1.
+        amax_a: largest magnitude of one factor, finite or Inf.
+        amax_b: largest magnitude of the other.
+        accumulator: the scalar format in which the sum is kept.
+
+    Raises:
+        ArgumentError: a count is not positive, or a magnitude negative or NaN.
+
     Example:
         >>> bound = accumulation_bound(4096, 8.0, 4.0, "float16")
         >>> bound.worst, round(bound.worst_margin, 3), bound.safe_terms
         (131072.0, -1.001, 2047)
     """
-    if terms < 1 or amax_a < 0 or amax_b < 0:
+    if not _is_count(terms) or not (amax_a >= 0 and amax_b >= 0):
         raise ArgumentError(
-            "terms must be at least 1 and magnitudes not negative, got "
-            f"{terms}, {amax_a}, {amax_b}"
+            "terms must be a whole number of at least 1 and magnitudes not negative, "
+            f"got {terms!r}, {amax_a!r}, {amax_b!r}"
         )
     largest = get(accumulator).max
     product = amax_a * amax_b
@@ -155,9 +164,11 @@ def _along_rows(right: NDArray[Any], fmt: object) -> NDArray[Any]:
 
 
 def _check_steps(chunk: int, promote_every: int | None) -> None:
-    if chunk < 1 or (promote_every is not None and promote_every < 1):
+    counts = (chunk, 1 if promote_every is None else promote_every)
+    if not all(_is_count(number) for number in counts):
         raise ArgumentError(
-            f"chunk and promote_every must be positive, got {chunk}, {promote_every}"
+            "chunk and promote_every must be whole numbers of at least 1, got "
+            f"{chunk!r} and {promote_every!r}"
         )
     if promote_every and promote_every % chunk:
         raise ArgumentError(
@@ -166,13 +177,17 @@ def _check_steps(chunk: int, promote_every: int | None) -> None:
         )
 
 
+def _is_count(number: object) -> bool:
+    return isinstance(number, (int, np.integer)) and bool(number >= 1)
+
+
 def _adder(
-    accumulator: str,
+    accumulator: object,
 ) -> Callable[
     [NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
     NDArray[np.float64],
 ]:
-    if match := _ALIGNED_NAME.fullmatch(accumulator):
+    if isinstance(accumulator, str) and (match := _ALIGNED_NAME.fullmatch(accumulator)):
         bits = int(match[1])
         return lambda running, left, right: _aligned(running, left, right, bits)
     fmt = get(accumulator)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +48,12 @@ def affine_for(x: object, fmt: object, *, symmetric: bool = True) -> Affine:
         symmetric: whether 0 gets code 0 and the range is ±amax; else the range is
             that of the values and 0, and 0 gets the nearest code.
 
+    Returns:
+        A mapping with one scale, which is 1 where no finite element differs from 0.
+
+    Raises:
+        ArgumentError: the format is none of integers.
+
     Example:
         >>> affine_for([-1.0, 3.0], "uint8", symmetric=False).zero_point
         64
@@ -60,9 +67,10 @@ def affine_for(x: object, fmt: object, *, symmetric: bool = True) -> Affine:
         high = max(high, float(finite.max(initial=0.0)))
     if symmetric:
         amax = max(-low, high)
-        return Affine(target, amax / target.max if amax else 1.0)
+        return Affine(target, _positive(amax / target.max) if amax else 1.0)
     steps = target.max - target.min
-    scale = (high - low) / steps if high > low else 1.0
+    # Divided first, for the difference itself may leave the range of float64.
+    scale = _positive(high / steps - low / steps) if high > low else 1.0
     return Affine(target, scale, int(np.rint(target.min - low / scale)))
 
 
@@ -76,6 +84,18 @@ def affine_encode(
     """Return the codes of `x`: round(x / scale) + zero_point, saturated or wrapped.
 
     NaN gets the zero point, Inf the nearest limit.
+
+    Args:
+        x: array of real numbers.
+        mapping: the integer format with its scale and zero point.
+        rounding: as in `quantize`.
+        overflow: ``saturate`` or ``wrap``.
+
+    Returns:
+        Codes in the smallest integer dtype that holds them, of the shape of `x`.
+
+    Raises:
+        ArgumentError: a scale is not positive.
 
     Example:
         >>> affine_encode([0.5, 100.0], Affine(get("int8"), 0.25)).tolist()
@@ -97,6 +117,13 @@ def affine_encode(
 def affine_decode(codes: ArrayLike, mapping: Affine) -> NDArray[np.float64]:
     """Return scale · (code - zero_point).
 
+    Args:
+        codes: integers of any shape.
+        mapping: the integer format with its scale and zero point.
+
+    Returns:
+        float64 of the shape of `codes`.
+
     Example:
         >>> affine_decode([2, 127], Affine(get("int8"), 0.25)).tolist()
         [0.5, 31.75]
@@ -104,6 +131,10 @@ def affine_decode(codes: ArrayLike, mapping: Affine) -> NDArray[np.float64]:
     numbers = np.asarray(codes, np.float64)
     zero_point = np.asarray(mapping.zero_point, np.float64)
     return np.asarray((numbers - zero_point) * np.asarray(mapping.scale, np.float64))
+
+
+def _positive(scale: float) -> float:
+    return max(scale, sys.float_info.min)
 
 
 def _integer(fmt: object) -> Format:

@@ -18,13 +18,28 @@ if TYPE_CHECKING:
 
     from numcheck.formats._format import Format
 
-__all__ = ["CHUNK", "PIECE", "as_array", "chunks", "codes_of", "format_of", "widened"]
+__all__ = [
+    "CHUNK",
+    "PIECE",
+    "as_array",
+    "as_floats",
+    "chunks",
+    "codes_of",
+    "format_of",
+    "in_memory_order",
+    "widened",
+]
 
 # Elements at once where steps make temporaries, of which a dozen may be alive.
 CHUNK: Final = 1 << 16
 # Elements at once where steps write into one or two buffers: more of them share the
 # fixed cost of a step, and all still stay in a processor's own cache.
 PIECE: Final = 1 << 17
+_MAX_FLOAT_BYTES: Final = 8
+# Of a 64-bit integer beyond 2**53 at least 42 bits lie above the 11 that float64 lacks
+# room for; the lowest of them can say whether anything below it was lost.
+_STICKY_PRECISION: Final = 40
+_LOST: Final = np.uint64((1 << 11) - 1)
 
 
 def as_array(x: object, what: str = "array") -> NDArray[Any]:
@@ -36,8 +51,8 @@ def as_array(x: object, what: str = "array") -> NDArray[Any]:
         what: how the error text calls the argument.
 
     Raises:
-        ArgumentTypeError: complex numbers, objects, text, dates, or something that
-            numpy cannot read.
+        ArgumentTypeError: complex numbers, objects, text, dates, long doubles, an
+            array with masked elements, or something that numpy cannot read.
 
     Example:
         >>> as_array([1, 2.5]).dtype
@@ -49,9 +64,16 @@ def as_array(x: object, what: str = "array") -> NDArray[Any]:
         raise ArgumentTypeError(
             f"{what} must be readable by numpy, got {type(x).__name__}: {error}"
         ) from error
-    if array.dtype.kind in "fiub":
+    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+        hidden = int(np.count_nonzero(np.ma.getmaskarray(x)))
+        raise ArgumentTypeError(
+            f"{what} must not have masked elements, got {hidden} of {x.size}; "
+            "pass x.compressed() to leave them out, or x.filled(0)"
+        )
+    kind, width = array.dtype.kind, array.dtype.itemsize
+    if kind in "iub" or (kind == "f" and width <= _MAX_FLOAT_BYTES):
         return array.astype(array.dtype.newbyteorder("="), copy=False)
-    if array.dtype.kind == "V":
+    if kind == "V":
         try:
             get(array.dtype)
         except UnknownFormatError:
@@ -122,6 +144,48 @@ def widened(array: NDArray[Any], dtype: DTypeLike = np.float64) -> NDArray[Any]:
         return array.astype(dtype)
 
 
+def as_floats(
+    array: NDArray[Any], dtype: np.dtype[Any], precision: int
+) -> NDArray[np.floating[Any]]:
+    """Return the array in a float dtype, fit for one rounding to `precision` bits.
+
+    64-bit integers that float64 cannot hold are rounded to odd, which no later
+    rounding to at most 40 bits can tell from the integer itself.
+
+    Example:
+        >>> x = as_floats(np.array([2**60 + 2**36 + 1]), np.dtype("f8"), 24)
+        >>> x.item() > 2**60 + 2**36
+        True
+    """
+    wide = widened(array, dtype)
+    is_long = array.dtype.kind in "iu" and array.dtype.itemsize == 8
+    if not is_long or precision > _STICKY_PRECISION:
+        return wide
+    beyond = np.abs(wide) > 2.0**53
+    if beyond.any():
+        # The magnitude of the lowest int64 is right once it is seen without a sign.
+        size = np.abs(array[beyond]).view(np.uint64)
+        odd = (size & ~_LOST) | np.where(size & _LOST, _LOST + np.uint64(1), 0)
+        wide[beyond] = np.copysign(odd.astype(dtype), wide[beyond])
+    return wide
+
+
+def in_memory_order(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array with its axes ordered so that neighbours lie side by side.
+
+    For what does not depend on the order of elements: read along its columns, an
+    array in Fortran order takes ten times as long.
+
+    Example:
+        >>> in_memory_order(np.zeros((2, 3), order="F")).flags.c_contiguous
+        True
+    """
+    if array.flags.c_contiguous or array.ndim < 2:
+        return array
+    order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+    return array.transpose(order)
+
+
 def _strided_chunks(array: NDArray[Any], size: int) -> Iterator[NDArray[Any]]:
     row = array[0].size if len(array) else 0
     if row > size:
@@ -136,6 +200,8 @@ def _strided_chunks(array: NDArray[Any], size: int) -> Iterator[NDArray[Any]]:
 def _advice(dtype: np.dtype[Any]) -> str:
     if dtype.kind == "c":
         return "; pass x.real, x.imag or abs(x)"
+    if dtype.kind == "f":
+        return "; convert it with .astype(np.float64)"
     if dtype.kind == "O":
         return "; convert it with .astype(float) if it holds numbers"
     return ""

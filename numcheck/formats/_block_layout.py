@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numcheck.errors import ArgumentError
+from numcheck.errors import ArgumentError, ArgumentTypeError
 from numcheck.formats._arrays import CHUNK
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Layout:
     def _row_pieces(self, limit: int) -> Iterator[Index]:
         outer, length, inner = self.shape
         size = self.block[1]
-        columns = min(inner, max(1, limit // size))
+        columns = max(1, min(inner, limit // size))
         along = max(size, limit // columns // size * size)
         padded = min(along, math.ceil(length / size) * size)
         rows = max(1, limit // max(padded * columns, 1)) if columns == inner else 1
@@ -157,6 +158,7 @@ def layout_for(
 
     Raises:
         ArgumentError: the axis does not exist, or a tile has no two axes to lie on.
+        ArgumentTypeError: the axis is no whole number.
 
     Example:
         >>> layout_for((4, 70), 32, -1).scales_shape
@@ -168,6 +170,12 @@ def layout_for(
     if block == "tensor":
         total = math.prod(full)
         return Layout((1, total, 1), (1, max(total, 1)), tiled=False, scales_shape=())
+    try:
+        axis = operator.index(axis)
+    except TypeError as error:
+        raise ArgumentTypeError(
+            f"axis must be one whole number, got {axis!r}"
+        ) from error
     if not -len(full) <= axis < len(full):
         raise ArgumentError(f"axis {axis} does not exist in an array of shape {shape}")
     axis %= len(full)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numcheck.formats._arrays import CHUNK, chunks, widened
+from numcheck.formats._arrays import CHUNK, chunks, in_memory_order, widened
 from numcheck.formats._block_layout import layout_for
 from numcheck.formats._modes import checked, modes_for
-from numcheck.formats._rounders import round_once
+from numcheck.formats._rounders import generator, round_once
 from numcheck.formats._scales import block_scales, tensor_scale
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class BlockTask:
         if rule is not None:
             checked(rule, _RULES, "scale_rule")
         modes = modes_for(fmt.element, rounding, "saturate", subnormals)
-        rng = np.random.default_rng(seed) if modes.rounding == "stochastic" else None
+        rng = generator(modes, seed)
         shared = 1.0
         if fmt.tensor_scale is not None:
             shared = tensor_scale(_finite_amax(array), fmt)
@@ -157,7 +157,7 @@ class Folded:
 
 def _finite_amax(array: NDArray[Any]) -> float:
     largest = 0.0
-    for piece in chunks(array):
+    for piece in chunks(in_memory_order(array)):
         magnitude = np.abs(widened(piece))
         finite = magnitude[np.isfinite(magnitude)]
         largest = max(largest, float(finite.max(initial=0.0)))

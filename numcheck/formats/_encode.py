@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numcheck.errors import ArgumentError
-from numcheck.formats._arrays import as_array, chunks, widened
+from numcheck.formats._arrays import as_array, as_floats, chunks
 from numcheck.formats._codes import code_dtype, code_values
 from numcheck.formats._modes import modes_for
 from numcheck.formats._registry import get
-from numcheck.formats._rounders import rounder
+from numcheck.formats._rounders import generator, rounder
 from numcheck.formats._scalar import result_dtype
 
 if TYPE_CHECKING:
@@ -56,14 +56,16 @@ def encode(
     """
     target, array = get(fmt), as_array(x, "x")
     modes = modes_for(target, rounding, overflow, subnormals)
-    rng = np.random.default_rng(seed) if modes.rounding == "stochastic" else None
+    if target.kind == "integer" and _is_whole(array, target):
+        return array.astype(code_dtype(target))
+    rng = generator(modes, seed)
     dtype = result_dtype(array.dtype, target)
     convert = rounder(dtype, target, modes, array.size, rng)
     codes = np.empty(array.shape, code_dtype(target))
     flat, start = codes.reshape(-1), 0
     for piece in chunks(array):
         values = np.empty(piece.size, dtype)
-        convert(widened(piece, dtype), values)
+        convert(as_floats(piece, dtype, target.precision), values)
         if not target.has_nan and np.isnan(values).any():
             raise ArgumentError(_nan_text(target, array))
         flat[start : start + piece.size] = _codes(values, target)
@@ -81,8 +83,18 @@ def _codes(values: NDArray[np.floating[Any]], fmt: Format) -> NDArray[Any]:
     return codes
 
 
+def _is_whole(array: NDArray[Any], fmt: Format) -> bool:
+    """Whether these are integers within the range of a format of integers."""
+    if array.dtype.kind not in "iu" or fmt.fraction_bits or array.size == 0:
+        return False
+    lowest = -(1 << (fmt.bits - 1)) if fmt.signed else 0
+    highest = (1 << (fmt.bits - fmt.sign_bits)) - 1
+    return lowest <= int(array.min()) and int(array.max()) <= highest
+
+
 def _nan_text(fmt: Format, array: NDArray[Any]) -> str:
-    count = sum(int(np.count_nonzero(np.isnan(piece))) for piece in chunks(array))
+    with np.errstate(invalid="ignore"):  # a signalling NaN of ml_dtypes
+        count = sum(int(np.count_nonzero(np.isnan(piece))) for piece in chunks(array))
     return f"{fmt.name} has no code for NaN, and x holds {count} of {array.size}"
 
 

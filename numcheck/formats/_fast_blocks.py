@@ -147,7 +147,8 @@ class PowerOfTwoBlocks:
         outside = np.flatnonzero((shared < self._least) | (shared > self._most))
         np.clip(shared, self._least, self._most, out=shared)
         # Blocks of zeros, which may be many, stay what they are.
-        return outside[x.reshape(-1, self._block)[outside].any(axis=1)]
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            return outside[x.reshape(-1, self._block)[outside].any(axis=1)]
 
     def _chosen_exponents(self, largest: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Return the exponent field that the rule makes of the bits of amax."""

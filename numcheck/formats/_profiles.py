@@ -134,7 +134,8 @@ def cast(x: object, fmt: object, profile: Profile) -> NDArray[np.floating[Any]]:
     if target.kind == "integer":
         raise ArgumentError(f"casts to {target.name} are no rounding of floats")
     array = as_array(x, "x")
-    unknown = np.isnan(array) if array.dtype.kind not in "iub" else None
+    with np.errstate(invalid="ignore"):  # a signalling NaN of ml_dtypes
+        unknown = np.isnan(array) if array.dtype.kind not in "iub" else None
     if rule.via_float32 and array.dtype.itemsize == 8 and target.bits < 32:
         with np.errstate(over="ignore"):
             narrow = array.astype(np.float32)

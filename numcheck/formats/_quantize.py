@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from typing import TYPE_CHECKING, Any
 
 from numcheck.errors import ArgumentError, ArgumentTypeError
@@ -186,12 +187,22 @@ def _checked_size(
 ) -> int | tuple[int, int] | Extent:
     if isinstance(block_size, str):
         checked(block_size, ("tensor", "channel"), "block_size")
-    elif not isinstance(block_size, (int, tuple)):
-        raise ArgumentTypeError(
-            "block_size must be a number, a pair (rows, columns), 'tensor' or "
-            f"'channel', got {block_size!r}"
-        )
-    return block_size
+        return block_size
+    sides = block_size if isinstance(block_size, tuple) else (block_size,)
+    if len(sides) not in (1, 2) or any(isinstance(side, bool) for side in sides):
+        raise _no_size(block_size)
+    try:
+        whole = tuple(map(operator.index, sides))
+    except TypeError as error:
+        raise _no_size(block_size) from error
+    return (whole[0], whole[1]) if len(whole) == 2 else whole[0]
+
+
+def _no_size(given: object) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        "block_size must be a whole number, a pair (rows, columns) of them, 'tensor' "
+        f"or 'channel', got {given!r}"
+    )
 
 
 def _spelled(block_size: int | tuple[int, int] | Extent) -> str:

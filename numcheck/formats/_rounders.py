@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from numcheck.errors import ArgumentError
 from numcheck.formats._arrays import CHUNK, PIECE
 from numcheck.formats._exact import round_exactly
 from numcheck.formats._fast import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.floating[Any]]
     Rounder = Callable[[Floats, Floats], None]
 
-__all__ = ["round_once", "rounder"]
+__all__ = ["generator", "round_once", "rounder"]
 
 
 def round_once(
@@ -50,6 +51,27 @@ def round_once(
     if fmt.kind == "float":
         return round_exactly(x, fmt, modes, rng)
     return round_to_listed(x, fmt, modes, rng)
+
+
+def generator(modes: Modes, seed: int | None) -> np.random.Generator | None:
+    """Return a source of random numbers where the rounding needs one.
+
+    Raises:
+        ArgumentError: numpy takes no such seed.
+
+    Example:
+        >>> from numcheck.formats._modes import Modes
+        >>> generator(Modes("up"), 0) is None, generator(Modes("stochastic"), 0) is None
+        (True, False)
+    """
+    if modes.rounding != "stochastic":
+        return None
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"seed must be a whole number of at least 0 or None, got {seed!r}"
+        ) from error
 
 
 def rounder(

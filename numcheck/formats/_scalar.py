@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numcheck.errors import ArgumentError
-from numcheck.formats._arrays import PIECE, as_array, chunks, widened
+from numcheck.errors import ArgumentError, ArgumentTypeError
+from numcheck.formats._arrays import PIECE, as_array, as_floats, chunks, widened
 from numcheck.formats._codes import value_dtype
 from numcheck.formats._modes import modes_for
 from numcheck.formats._registry import get
-from numcheck.formats._rounders import round_once, rounder
+from numcheck.formats._rounders import generator, round_once, rounder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def quantize_scalar(
     out = checked_out(out, array.shape, dtype)
     if np.may_share_memory(array, out):
         array = array.copy()
-    rng = np.random.default_rng(seed) if modes.rounding == "stochastic" else None
+    rng = generator(modes, seed)
     convert: Callable[[NDArray[Any], NDArray[Any]], None]
     if _has_few_codes(array) and rng is None:
         convert = _CodeTable(array.dtype, dtype, target, modes)
@@ -56,7 +56,7 @@ def quantize_scalar(
         rounds = rounder(dtype, target, modes, array.size, rng)
 
         def convert(piece: NDArray[Any], part: NDArray[Any]) -> None:
-            rounds(widened(piece, dtype), part)
+            rounds(as_floats(piece, dtype, target.precision), part)
 
     flat, start = out.reshape(-1), 0
     for piece in chunks(array, PIECE):
@@ -107,6 +107,7 @@ def checked_out(
 
     Raises:
         ArgumentError: `out` has another shape or dtype or is not contiguous.
+        ArgumentTypeError: it is no array.
 
     Example:
         >>> checked_out(None, (2, 3), np.dtype(np.float32)).shape
@@ -114,6 +115,8 @@ def checked_out(
     """
     if out is None:
         return np.empty(shape, dtype)
+    if not isinstance(out, np.ndarray):
+        raise ArgumentTypeError(f"out must be an array, got {type(out).__name__}")
     if out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous:
         raise ArgumentError(
             f"out must be a C-contiguous {dtype} array of shape {shape}, got "

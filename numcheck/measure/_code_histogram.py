@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from numcheck.errors import ArgumentError, ArgumentTypeError
-from numcheck.formats._arrays import as_array, chunks, codes_of, format_of
+from numcheck.formats._arrays import (
+    as_array,
+    chunks,
+    codes_of,
+    format_of,
+    in_memory_order,
+)
 from numcheck.formats._codes import code_values
 from numcheck.measure.summary import Summary
 
@@ -64,7 +70,7 @@ class CodeHistogram:
                 f"{values.dtype}"
             )
         counts = np.zeros(1 << (8 * values.dtype.itemsize), np.int64)
-        for piece in chunks(values, _PIECE):
+        for piece in chunks(in_memory_order(values), _PIECE):
             np.add.at(counts, codes_of(piece).astype(np.intp), 1)
             if progress is not None:
                 progress(piece.size)

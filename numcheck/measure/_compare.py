@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from numcheck.errors import ArgumentError
 from numcheck.formats._arrays import as_array, chunks, format_of, widened
 from numcheck.formats._modes import checked
 from numcheck.formats._registry import get
+from numcheck.measure._norms import Norms, scale_for
 from numcheck.measure._tolerances import tolerance_for
 from numcheck.measure._ulp import ulp_distance
 
@@ -123,6 +124,13 @@ def compare(
         floor: smallest denominator of relative errors; by default the smallest normal
             number of `fmt`.
 
+    Returns:
+        A `Comparison`; with different shapes its errors are None.
+
+    Raises:
+        ArgumentError: a tolerance is negative or no number, or a convention unknown.
+        ArgumentTypeError: an array is complex or holds no numbers.
+
     Example:
         >>> import numpy as np
         >>> c = compare(np.array([1.0, 2.0, np.nan]), np.array([1.0, 2.002, np.inf]))
@@ -139,15 +147,35 @@ def compare(
         dtype_a=str(left.dtype),
         dtype_b=str(right.dtype),
         ulp_format=target.name,
-        rtol=default.rtol if rtol is None else rtol,
-        atol=default.atol if atol is None else atol,
+        rtol=_tolerance(rtol, default.rtol, "rtol"),
+        atol=_tolerance(atol, default.atol, "atol"),
     )
     if left.shape != right.shape:
         return empty
-    run = _Run(empty, target, floor or target.smallest_normal)
+    run = _Run(empty, target, _tolerance(floor, 0.0, "floor") or target.smallest_normal)
     for x, y in zip(chunks(left), chunks(right), strict=True):
         run.add(widened(x), widened(y))
-    return run.result()
+    scales = run.scales()
+    return run.result(_norms_at(left, right, scales) if any(scales) else None)
+
+
+def _norms_at(
+    left: NDArray[Any], right: NDArray[Any], scales: tuple[int, int, int]
+) -> Norms:
+    norms = Norms(scales)
+    for x, y in zip(chunks(left), chunks(right), strict=True):
+        a, b = widened(x), widened(y)
+        finite = np.isfinite(a) & np.isfinite(b)
+        norms.add(a[finite], b[finite])
+    return norms
+
+
+def _tolerance(given: object, default: float, what: str) -> float:
+    if given is None:
+        return default
+    if isinstance(given, (int, float, np.number)) and given >= 0:
+        return float(given)
+    raise ArgumentError(f"{what} must be a number of at least 0, got {given!r}")
 
 
 def _less_precise(a: NDArray[Any], b: NDArray[Any]) -> Format:
@@ -167,7 +195,8 @@ class _Run:
         self._floor = floor
         self._n = self._finite = self._both_nan = self._outside = 0
         self._nan_mismatch = self._inf_mismatch = 0
-        self._aa = self._bb = self._ab = self._dd = self._ulps = 0.0
+        self._ulps = self._max_a = self._max_b = 0.0
+        self._norms = Norms()
         self._max_abs = self._max_rel = self._max_ulp = -1.0
         self._worst: int | None = None
 
@@ -188,14 +217,14 @@ class _Run:
         self, a: NDArray[np.float64], b: NDArray[np.float64], place: NDArray[np.intp]
     ) -> None:
         self._finite += a.size
+        self._norms.add(a, b)
+        size = np.abs(a)
+        self._max_a = max(self._max_a, float(size.max()))
+        self._max_b = max(self._max_b, float(np.abs(b).max()))
         with np.errstate(over="ignore"):
             error = np.abs(a - b)
-            self._aa += float(np.dot(a, a))
-            self._bb += float(np.dot(b, b))
-            self._ab += float(np.dot(a, b))
-            self._dd += float(np.dot(error, error))
-            relative = error / np.maximum(np.abs(a), self._floor)
-        limit = self._empty.atol + self._empty.rtol * np.abs(a)
+            relative = error / np.maximum(size, self._floor)
+            limit = self._empty.atol + self._empty.rtol * size
         self._outside += int(np.count_nonzero(error > limit))
         worst = int(error.argmax())
         if error[worst] > self._max_abs:
@@ -205,7 +234,14 @@ class _Run:
         self._max_ulp = max(self._max_ulp, float(ulps.max()))
         self._ulps += float(ulps.sum())
 
-    def result(self) -> Comparison:
+    def scales(self) -> tuple[int, int, int]:
+        """Return powers of two under which the lengths can be measured."""
+        largest = self._max_a, self._max_b, max(self._max_abs, 0.0)
+        of_a, of_b, of_both = map(scale_for, largest)
+        return of_a, of_b, of_both
+
+    def result(self, norms: Norms | None = None) -> Comparison:
+        norms = norms or self._norms
         counted = dataclasses.replace(
             self._empty,
             n=self._n,
@@ -220,27 +256,14 @@ class _Run:
             return counted
         shape = counted.shape_a
         index = np.unravel_index(self._worst or 0, shape) if shape else ()
-        lengths = math.sqrt(self._aa) * math.sqrt(self._bb)
         return dataclasses.replace(
             counted,
             max_abs=self._max_abs,
             max_rel=self._max_rel,
             max_ulp=self._max_ulp,
             mean_ulp=self._ulps / counted.finite,
-            rel_l2=_relative(self._dd, self._aa),
-            cosine=self._ab / lengths if 0 < lengths < math.inf else None,
-            sqnr_db=_decibels(self._aa, self._dd),
+            rel_l2=norms.rel_l2(),
+            cosine=norms.cosine(),
+            sqnr_db=norms.sqnr_db(),
             worst_index=tuple(int(i) for i in index),
         )
-
-
-def _relative(error: float, reference: float) -> float:
-    if error == 0:
-        return 0.0
-    return math.sqrt(error / reference) if reference > 0 else math.inf
-
-
-def _decibels(signal: float, noise: float) -> float:
-    if noise == 0:
-        return math.inf
-    return 10 * math.log10(signal / noise) if signal > 0 else -math.inf

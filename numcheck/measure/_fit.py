@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from numcheck.formats._arrays import PIECE, as_array, chunks, format_of, widened
+from numcheck.formats._arrays import (
+    PIECE,
+    as_array,
+    chunks,
+    format_of,
+    in_memory_order,
+    widened,
+)
+from numcheck.formats._format import Format
 from numcheck.formats._registry import get
 from numcheck.measure._code_histogram import CodeHistogram
 from numcheck.measure._share_bounds import share_bounds
@@ -22,7 +30,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from numcheck.formats._format import Format
     from numcheck.measure._shares import Shares
 
     Wanted = Sequence[tuple[Format, int]]
@@ -73,7 +80,8 @@ class Fit:
             ``binades`` or ``extremes`` (bounds).
         formats: one entry a format, in the order asked for.
         recommended: the narrowest format that fits as it is, the more precise of
-            equals; None when none does.
+            equals; None when none does, and where no element is finite and non-zero,
+            for every format holds nothing and zeros.
         recommended_scaled: the same among those that fit with a scale, when it is
             narrower or nothing fits without.
     """
@@ -92,7 +100,7 @@ class Fit:
 
 def fit(
     x: object,
-    formats: Iterable[object] = DEFAULT_FORMATS,
+    formats: Iterable[object] | str | Format = DEFAULT_FORMATS,
     *,
     max_flushed: float = 1e-3,
     min_sqnr_db: float = 15.0,
@@ -103,12 +111,17 @@ def fit(
     Args:
         x: an array or a `CodeHistogram`, for which every share is exact; or a
             `Summary`, for which shares are bounds.
-        formats: scalar formats.
+        formats: scalar formats, or one.
         max_flushed: largest share of non-zero elements that may become zero in a
             format that is said to fit.
         min_sqnr_db: smallest signal to quantisation noise ratio of one that fits.
         progress: called with the number of elements of each finished piece; all
             passes together see each element twice.
+
+    Raises:
+        UnknownFormatError: a name is that of no scalar format.
+        ArgumentError: a `Summary` holds no extremes.
+        ArgumentTypeError: `x` holds no real numbers.
 
     Example:
         >>> import numpy as np
@@ -118,7 +131,8 @@ def fit(
         >>> found.recommended.name
         'bfloat16'
     """
-    targets = [get(fmt) for fmt in formats]
+    given = [formats] if isinstance(formats, (str, Format)) else formats
+    targets = [get(fmt) for fmt in given]
     summary, basis, count = _source(x, progress)
     plain = count([(t, 0) for t in targets])
     scales = [
@@ -134,7 +148,8 @@ def fit(
         FormatFit(t, p, s, q, _verdict(p, q, max_flushed, min_sqnr_db))
         for t, p, s, q in zip(targets, plain, scales, scaled, strict=True)
     )
-    return Fit(summary, basis, rows, *_recommended(rows))
+    chosen = _recommended(rows) if summary.amax else (None, None)
+    return Fit(summary, basis, rows, *chosen)
 
 
 def _source(x: object, progress: Progress | None) -> tuple[Summary, Basis, Count]:
@@ -144,7 +159,7 @@ def _source(x: object, progress: Progress | None) -> tuple[Summary, Basis, Count
         return x, basis, lambda wanted: [share_bounds(x, f, s) for f, s in wanted]
     if isinstance(x, CodeHistogram):
         return x.summary(), "codes", lambda wanted: _count_codes(x, wanted)
-    array = as_array(x, "x")
+    array = in_memory_order(as_array(x, "x"))
     own = format_of(array)
     if own is not None and own.bits <= 16:
         codes = CodeHistogram.of(array, progress=progress)

@@ -107,9 +107,12 @@ class FloatPass:
             self._add_finite(piece, least, max(highest, -lowest))
 
     def _add_nonfinite(self, piece: Floats) -> None:
-        finite = piece[np.isfinite(piece)]
-        nan = int(np.count_nonzero(np.isnan(piece)))
-        positive = int(np.count_nonzero(piece == np.inf))
+        bits, of = piece.view(self._unsigned), self._unsigned.type
+        # By its bits, for looking at a signalling NaN as a number warns.
+        size = np.bitwise_and(bits, of(self._magnitude))
+        finite = piece[size < of(self._inf)]
+        nan = int(np.count_nonzero(size > of(self._inf)))
+        positive = int(np.count_nonzero(bits == of(self._inf)))
         others = piece.size - finite.size
         self._n += others
         self._nan += nan

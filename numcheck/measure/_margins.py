@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["MarginStatus", "Margins", "headroom", "margins"]
 
 MarginStatus = Literal["ok", "zero", "nonfinite", "unmeasured"]
+# Magnitude, largest number and overflow threshold on its side, whether it overflows.
+_End = tuple[float, float, float, bool]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class Margins:
     Attributes:
         format: the format they are held against.
         status: ``ok``, ``zero``, ``nonfinite`` or ``unmeasured``.
-        headroom: log2(max / amax); negative when the largest element is clipped.
+        headroom: log2(max / amax); negative when the largest element is clipped. Of
+            integers, whose limits differ by sign, the smaller of the two sides'.
         overflow_margin: log2(T / amax) with T the round-to-nearest overflow threshold.
         overflows: whether the largest element leaves the range when rounded; differs
             from the margin's sign only at the threshold itself.
@@ -66,6 +69,10 @@ def headroom(x: object, fmt: object = None) -> float | None:
         for zeros or no elements; None when nothing is finite or `amax` was not
         measured.
 
+    Raises:
+        ArgumentTypeError: `x` holds no numbers, or `fmt` is missing and unknown.
+        UnknownFormatError: no scalar format has that name.
+
     Example:
         >>> import numpy as np
         >>> headroom(np.float32(32752.0), "fp16"), headroom(np.zeros(3), "fp16")
@@ -84,6 +91,13 @@ def margins(
         fmt: the format to hold it against; by default the array's own.
         flush_subnormals: whether subnormal results become zero (FTZ).
 
+    Returns:
+        `Margins` in bits: +inf for zeros or no elements, None when nothing is finite.
+
+    Raises:
+        ArgumentTypeError: `x` holds no numbers, or `fmt` is missing and unknown.
+        UnknownFormatError: no scalar format has that name.
+
     Example:
         >>> import numpy as np
         >>> m = margins(np.array([65520.0, 2.0**-25], np.float32), "float16")
@@ -98,12 +112,15 @@ def margins(
         none = False if status == "zero" else None
         nothing = 0.0 if status == "zero" else None
         return Margins(target, status, far, far, none, far, far, none, nothing)
+    ends = _ends(summary, target) or [
+        (amax, target.max, target.overflow_threshold, target.overflows(amax))
+    ]
     return Margins(
         target,
         status,
-        headroom=_log2_ratio(target.max, amax),
-        overflow_margin=_log2_ratio(target.overflow_threshold, amax),
-        overflows=target.overflows(amax),
+        headroom=min(_octaves(limit, size) for size, limit, _, _ in ends),
+        overflow_margin=min(_octaves(where, size) for size, _, where, _ in ends),
+        overflows=any(leaves for *_, leaves in ends),
         underflow_margin=_log2_ratio(amin, target.smallest_normal),
         flush_margin=_log2_ratio(amin, _flush_limit(target, ftz=flush_subnormals)),
         flushes=_flushes(amin, target, ftz=flush_subnormals),
@@ -132,6 +149,34 @@ def _status(summary: Summary) -> MarginStatus:
     if summary.amax is not None:
         return "ok"
     return "nonfinite" if summary.finite == 0 else "unmeasured"
+
+
+def _ends(summary: Summary, fmt: Format) -> list[_End]:
+    """Return the ends of an array against those of a format whose limits differ.
+
+    Integers reach one step further below zero than above. Empty for other formats,
+    and where NaN or Inf hide which of the two ends is the larger.
+    """
+    low, high = summary.low, summary.high
+    if fmt.kind != "integer" or low is None or high is None:
+        return []
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return []
+    ends: list[_End] = []
+    if high > 0:
+        ends.append((high, fmt.max, fmt.overflow_threshold, fmt.overflows(high)))
+    if low < 0:
+        # A tie at the lower limit goes to it, for it is even.
+        threshold = fmt.eps / 2 - fmt.min
+        ends.append((-low, -fmt.min, threshold, -low > threshold))
+    return ends
+
+
+def _octaves(limit: float, size: float) -> float:
+    if limit == 0:
+        return -math.inf
+    found = _log2_ratio(limit, size)
+    return math.inf if found is None else found
 
 
 def _log2_ratio(a: float | None, b: float | None) -> float | None:

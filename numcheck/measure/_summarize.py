@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numcheck.formats._arrays import as_array, chunks
+from numcheck.formats._arrays import as_array, chunks, in_memory_order
 from numcheck.formats._registry import get
 from numcheck.measure._code_histogram import CodeHistogram
 from numcheck.measure._floats import FloatPass, piece_size
@@ -51,7 +51,7 @@ def summarize(
         >>> s.amax, s.amin, s.zero, s.pos_inf, s.total
         (1.5, 0.25, 1, 1, 1.25)
     """
-    values = as_array(array)
+    values = in_memory_order(as_array(array))
     if values.dtype.kind in "iub":
         return _summarize_integers(values, histogram=histogram, progress=progress)
     if values.dtype.itemsize <= 2 and (histogram or values.dtype.itemsize == 1):

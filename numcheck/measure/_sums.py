@@ -10,6 +10,7 @@ the end, which is far cheaper than converting every number. Two neighbours lie i
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -30,6 +31,10 @@ _FLOAT16_SHIFT: Final = np.array(3, np.int32)
 _FLOAT16_KEPT: Final = np.array(0x8FFF_E000, np.uint32).view(np.int32)
 # Longer products wake a thread for every processor, which a training step needs.
 _ROW: Final = 8192
+# Few sums of pieces below this cannot leave the range of float64, nor can the elements
+# of any array times 2**-_DOWN.
+_NEAR_THE_END: Final = 2.0**960
+_DOWN: Final = 64
 
 
 def sum_of_squares(wide: NDArray[np.float64]) -> float:
@@ -69,6 +74,7 @@ class Sums:
         self._wide = scratch.take(0 if fmt.name == "float64" else room, np.float64)
         self._bits = scratch.take(room if fmt.bits == 16 else 0, np.int32)
         self._total = self._total_sq = 0.0
+        self._beyond = 0.0  # of the pieces with a huge sum, times 2**-_DOWN
 
     def add(self, piece: NDArray[Any]) -> None:
         """Add a contiguous piece."""
@@ -76,7 +82,11 @@ class Sums:
             self._add_one(float(piece[-1]))
             piece = piece[:-1]
         wide = self._widened(piece)
-        self._total += float(np.einsum("i->", wide))
+        part = float(np.einsum("i->", wide))
+        if abs(part) <= _NEAR_THE_END:
+            self._total += part
+        else:  # it, or a sum on the way to it, left the range; or NaN, of both signs
+            self._beyond += float(np.ldexp(wide, -_DOWN).sum())
         self._total_sq += sum_of_squares(wide)
 
     def _add_one(self, value: float) -> None:
@@ -84,9 +94,12 @@ class Sums:
         self._total_sq += (value / self._factor) ** 2
 
     def totals(self) -> tuple[float, float]:
-        """Return the sum and the sum of squares."""
-        factor = self._factor
-        return self._total * factor, self._total_sq * (factor * factor)
+        """Return the sum and the sum of squares, Inf beyond the range of float64."""
+        factor, total = self._factor, self._total
+        if self._beyond:
+            with np.errstate(over="ignore"):
+                total = float(np.ldexp(self._beyond + math.ldexp(total, -_DOWN), _DOWN))
+        return total * factor, self._total_sq * (factor * factor)
 
     def _widened(self, piece: NDArray[Any]) -> NDArray[np.float64]:
         """Return the piece divided by the factor, until the next call."""

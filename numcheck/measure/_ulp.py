@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from numcheck.formats._arrays import as_array
 from numcheck.formats._codes import code_values
 from numcheck.formats._encode import encode
 from numcheck.formats._registry import get
@@ -31,9 +32,10 @@ def ulp_distance(a: object, b: object, fmt: object) -> NDArray[np.float64]:
         [1.0, 0.0]
     """
     target = get(fmt)
-    left, right = np.broadcast_arrays(np.asarray(a), np.asarray(b))
+    left, right = np.broadcast_arrays(as_array(a, "a"), as_array(b, "b"))
     shape, left, right = left.shape, left.reshape(-1), right.reshape(-1)
-    unknown_a, unknown_b = np.isnan(left), np.isnan(right)
+    with np.errstate(invalid="ignore"):  # a signalling NaN of ml_dtypes
+        unknown_a, unknown_b = np.isnan(left), np.isnan(right)
     steps = _steps_between(
         np.where(unknown_a, 0, left), np.where(unknown_b, 0, right), target
     )

@@ -39,8 +39,8 @@ class Summary:
         high: largest value, in the same sense.
         amax: largest finite magnitude; None when nothing is finite.
         amin: smallest non-zero finite magnitude; None when there is none.
-        total: sum of the finite elements, in float64.
-        total_sq: sum of squares of the finite elements, in float64.
+        total: sum of the finite elements, in float64; Inf where it leaves its range.
+        total_sq: sum of squares of the finite elements, as `total`.
         exponents: count of finite non-zero elements per binade, keyed by
             floor(log2(|x|)).
     """
@@ -133,25 +133,31 @@ class Summary:
 
     @property
     def mean(self) -> float | None:
-        """Mean of the finite elements; None when there are none or not measured."""
-        if not self.finite or self.total is None:
+        """Mean of the finite elements.
+
+        None when there are none, not measured, or the sum left the range of float64.
+        """
+        if not self.finite or self.total is None or not math.isfinite(self.total):
             return None
         return self.total / self.finite
 
     @property
     def rms(self) -> float | None:
-        """Root mean square of the finite elements; None without any or not measured."""
-        if not self.finite or self.total_sq is None or not self.total_sq >= 0:
+        """Root mean square of the finite elements.
+
+        None when there are none, not measured, or squares left the range of float64.
+        """
+        if not self.finite or self.total_sq is None or not math.isfinite(self.total_sq):
             return None
         return math.sqrt(self.total_sq / self.finite)
 
     @property
     def std(self) -> float | None:
-        """Population standard deviation of the finite elements, or None."""
-        mean = self.mean
-        if mean is None or self.total_sq is None or self.finite is None:
+        """Population standard deviation of the finite elements, None as `rms` is."""
+        mean, rms = self.mean, self.rms
+        if mean is None or rms is None:
             return None
-        return math.sqrt(max(0.0, self.total_sq / self.finite - mean * mean))
+        return math.sqrt(max(0.0, (rms - mean) * (rms + mean)))
 
     def filled_from(self, other: Summary) -> Summary:
         """Return this summary, with what it did not measure taken from `other`.

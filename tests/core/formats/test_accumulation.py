@@ -107,7 +107,11 @@ def test_unusable_arguments_are_named() -> None:
         matmul(np.ones((2, 3)), np.ones((2, 3)))
     with pytest.raises(ArgumentError, match="multiple of chunk"):
         matmul(np.ones((1, 4)), np.ones((4, 1)), chunk=3, promote_every=4)
-    with pytest.raises(ArgumentError, match="positive"):
+    with pytest.raises(ArgumentError, match="at least 1"):
         matmul(np.ones((1, 4)), np.ones((4, 1)), chunk=0)
     with pytest.raises(ArgumentError, match="at least 1"):
         accumulation_bound(0, 1.0, 1.0)
+    with pytest.raises(ArgumentError, match="whole number"):
+        matmul(np.ones((1, 4)), np.ones((4, 1)), promote_every=2.5)
+    with pytest.raises(ArgumentError, match="negative"):
+        accumulation_bound(4, math.nan, 1.0)

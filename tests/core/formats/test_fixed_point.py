@@ -95,3 +95,14 @@ def test_unusable_mappings_are_refused() -> None:
         affine_encode([1.0], Affine(get("int8"), 0.0))
     with pytest.raises(ArgumentError, match="integer format"):
         affine_for([1.0], "fp16")
+
+
+@pytest.mark.parametrize("size", [5e-324, 1.7e308])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_a_mapping_of_the_ends_of_float64_has_a_usable_scale(
+    size: float, symmetric: bool
+) -> None:
+    mapping = affine_for([size, -size], "int8", symmetric=symmetric)
+    assert 0 < mapping.scale < np.inf
+    decoded = affine_decode(affine_encode([size, -size], mapping), mapping)
+    assert np.abs(decoded - [size, -size]).max() <= mapping.scale

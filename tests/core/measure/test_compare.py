@@ -140,3 +140,27 @@ def test_distance_to_nan_is_infinite_and_to_inf_one_step_beyond_the_largest() ->
 def test_an_unknown_convention_is_named() -> None:
     with pytest.raises(ArgumentError, match="did you mean 'torch'"):
         compare([1.0], [1.0], tolerances="torhc")
+
+
+@pytest.mark.parametrize("octave", [-1000, -600, 0, 600, 1020])
+def test_ratios_do_not_depend_on_the_magnitude(octave: int) -> None:
+    a, b = np.array([1.0, -2.0, 3.0]), np.array([1.0, -2.25, 3.0])
+    near = compare(a, b)
+    far = compare(np.ldexp(a, octave), np.ldexp(b, octave))
+    for ratio in ("rel_l2", "cosine", "sqnr_db"):
+        assert getattr(far, ratio) == pytest.approx(getattr(near, ratio), rel=1e-12)
+
+
+def test_a_difference_too_small_to_square_is_still_a_difference() -> None:
+    found = compare([1.0, 1e-200], [1.0, 3e-200])
+    assert found.rel_l2 == pytest.approx(2e-200)
+    assert found.sqnr_db == pytest.approx(20 * (200 - math.log10(2)))
+    opposite = compare([1.7e308], [-1.7e308])
+    assert (opposite.rel_l2, opposite.cosine) == (2.0, -1.0)
+
+
+@pytest.mark.parametrize("wrong", [-1, math.nan, "1e-3"], ids=repr)
+@pytest.mark.parametrize("name", ["rtol", "atol", "floor"])
+def test_a_tolerance_that_is_none_is_named(name: str, wrong: Any) -> None:
+    with pytest.raises(ArgumentError, match=name):
+        compare([1.0], [1.0], **{name: wrong})

@@ -171,3 +171,9 @@ def test_arrays_without_numbers_fit_everywhere(x: object) -> None:
     for row in fit(x).formats:
         assert row.verdict == "fits"
         assert row.scale_log2 == 0
+    assert fit(x).recommended is None
+    assert fit(x).recommended_scaled is None
+
+
+def test_one_format_may_be_given_by_itself() -> None:
+    assert [row.format.name for row in fit([1.0], "fp16").formats] == ["float16"]

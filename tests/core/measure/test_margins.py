@@ -103,3 +103,22 @@ def test_the_ends_of_float64_have_finite_margins(x: float) -> None:
         m = margins(np.array([x]), name)
         assert math.isfinite(m.headroom)
         assert math.isfinite(m.underflow_margin)
+
+
+@pytest.mark.parametrize("name", ["int8", "q8.8", "uint8"])
+def test_integers_are_held_against_the_limit_of_their_sign(name: str) -> None:
+    fmt = get(name)
+    for limit in {fmt.min, fmt.max} - {0.0}:
+        away = math.copysign(fmt.eps, limit)
+        for x, clips in ((limit, False), (limit + away / 4, True)):
+            m = margins([x], fmt)
+            assert (m.headroom < 0) is clips
+            assert m.overflows is False
+        beyond = margins([limit + away], fmt)
+        assert beyond.overflows is True
+        assert beyond.overflow_margin < 0
+
+
+def test_a_negative_number_is_out_of_range_without_a_sign() -> None:
+    assert margins([-3.0, 1.0], "uint8").headroom == -math.inf
+    assert margins([-3.0, 1.0], "uint8").overflows is True

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -212,3 +213,34 @@ def test_mean_deviation_and_root_mean_square_are_numpy_s(values: list[float]) ->
     assert s.mean == pytest.approx(finite.mean(), rel=1e-9, abs=1e-9 * scale)
     assert s.std == pytest.approx(finite.std(), rel=1e-6, abs=1e-6 * scale)
     assert s.rms == pytest.approx(math.sqrt((finite**2).mean()), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("values", "total"),
+    [
+        ([1.7e308, 1.7e308, -1.7e308], 1.7e308),
+        ([1.7e308] * 3 + [-1.7e308] * 2, 1.7e308),
+        ([1.7e308] * 3 + [-1.7e308] * 200, -math.inf),
+        ([1.7e308] * 3, math.inf),
+    ],
+    ids=["fits", "on the way", "below", "above"],
+)
+def test_a_sum_beyond_float64_is_infinite_and_never_nan(
+    values: list[float], total: float
+) -> None:
+    summary = summarize(np.array(values))
+    assert summary.total == pytest.approx(total)
+    assert (summary.mean is None) is math.isinf(total)
+    assert summary.rms is None
+    assert summary.std is None
+
+
+def test_axes_in_any_order_in_memory_give_the_same_summary() -> None:
+    x = mixed(np.float16, 60_000).reshape(20, 50, 60)
+    expected = summarize(x, histogram=True)
+    for order in ((2, 0, 1), (1, 2, 0), (0, 2, 1)):
+        found = summarize(x.transpose(order), histogram=True)
+        assert found.total == pytest.approx(expected.total)
+        unlike_itself = ("total", "total_sq", "low", "high")  # rounded, or NaN
+        same = {name: getattr(expected, name) for name in unlike_itself}
+        assert dataclasses.replace(found, **same) == expected
