@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from numcheck.diagnose.growth_watch import EXPLODES, GrowthWatch
 from numcheck.errors import ArgumentError, NonFiniteError
+from numcheck.known_findings import KnownFindings
 from numcheck.record.history import TraceHistory
 from numcheck.record.trace import Event
 from numcheck.user_frame import warn_at_user
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from numcheck.diagnose.finding import Finding, Severity
+    from numcheck.diagnose.finding import Finding
     from numcheck.diagnose.incident import Incident
     from numcheck.record.run_folder import RunWriter
     from numcheck.record.trace import Trace
@@ -38,7 +39,6 @@ MOST_INCIDENTS = 8
 """Failing or audited steps held in memory with everything known of them."""
 MOST_EVENTS = 60_000
 """Scalars held in memory: those of about the last ten thousand steps."""
-_ORDER = {"error": 0, "warning": 1, "note": 2}
 _LEVELS = ("watch", "anchors", "trace")
 _POLICIES = ("raise", "warn", "record", "skip")
 
@@ -128,16 +128,14 @@ class Monitor:
         self._incidents: list[Incident] = []
         self._run = _open_run(options, rank, meta)
         self._kept_events = 0
-        self._findings: list[Finding] = []
-        self._open: dict[tuple[str, str, str], Severity] = {}
-        self._trends: set[tuple[str, str, str]] = set()
+        self._known = KnownFindings()
         self._closed = False
         self._growth = GrowthWatch()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Findings so far, the most severe first, then in the order they came."""
-        return tuple(sorted(self._findings, key=lambda f: _ORDER[f.severity]))
+        return self._known.in_order
 
     @property
     def trace(self) -> Trace | None:
@@ -224,9 +222,8 @@ class Monitor:
         if Monitor._held is not None and Monitor._held[0] is self:
             Monitor._held = None
 
-    @property
-    def is_growing(self) -> bool:
-        """Whether loss or gradients have grown for so long that this step is audited.
+    def claim_growth_audit(self) -> bool:
+        """Whether to audit this step for growing loss or gradients; counts that it is.
 
         Under ``audit_first=False`` without ``every`` the user wants no audits at all.
         """
@@ -243,18 +240,16 @@ class Monitor:
 
     def rearm(self) -> None:
         """Say that a step was healthy: an origin seen before is news again."""
-        # A trend is told of healthy steps: it is no news at the next one.
-        self._open = {o: s for o, s in self._open.items() if o in self._trends}
+        self._known.rearm()
 
     @property
     def is_failing(self) -> bool:
         """Whether a failure was told and no healthy step came since."""
-        return "error" in self._open.values()
+        return self._known.is_failing
 
     def is_known(self, finding: Finding) -> bool:
         """Whether this origin failed as badly and no healthy step came since."""
-        before = self._open.get(_origin(finding))
-        return before is not None and _ORDER[before] <= _ORDER[finding.severity]
+        return self._known.is_known(finding)
 
     def deliver(self, findings: Iterable[Finding]) -> None:
         """Keep the findings and do what the user asked for on errors.
@@ -262,12 +257,7 @@ class Monitor:
         Raises:
             NonFiniteError: under ``on_error="raise"``, when one of them is an error.
         """
-        news = [f for f in findings if not self._counted(f)]
-        self._findings.extend(news)
-        for finding in news:
-            self._open[_origin(finding)] = finding.severity
-            if finding.kind == "drift":
-                self._trends.add(_origin(finding))
+        news = self._known.take(findings)
         errors = tuple(f for f in news if f.severity == "error")
         policy = self.options.on_error
         loud = [f for f in news if f.severity != "note"]
@@ -283,16 +273,18 @@ class Monitor:
         """Record an error inside numcheck itself, once for each place, loudly.
 
         Call it from an ``except`` block. Training goes on.
+
+        Args:
+            where: the key ``fault.…`` of a text that names the place, or its name.
         """
         text = traceback.format_exc(limit=-6)
         if any(e.name == "fault" and e.value == where for e in self.events):
             return
         self.events.append(Event("fault", self.step, where))
         self.events.append(Event("fault_traceback", self.step, text))
-        message = (
-            f"note[N901]: numcheck failed inside {where}; training goes on, and this "
-            f"part of it is no longer watched\n{text}"
-        )
+        from numcheck.report.raised import fault_text
+
+        message = f"{fault_text(where)}\n{text}"
         print(message, file=sys.stderr)  # noqa: T201 - the last resort must not depend on logging
 
     def report(
@@ -344,15 +336,6 @@ class Monitor:
         except NonFiniteError as pending:
             error.add_note(str(pending))
 
-    def _counted(self, finding: Finding) -> bool:
-        """Count a repeated origin instead of keeping it again."""
-        if not self.is_known(finding):
-            return False
-        for i, known in enumerate(self._findings):
-            if _origin(known) == _origin(finding):
-                self._findings[i] = dataclasses.replace(known, count=known.count + 1)
-        return True
-
 
 def _open_run(options: Options, rank: int, meta: dict[str, object]) -> RunWriter | None:
     if options.run is None:
@@ -361,10 +344,6 @@ def _open_run(options: Options, rank: int, meta: dict[str, object]) -> RunWriter
 
     chosen = {"level": options.level, "every": options.every}
     return RunWriter(options.run, rank=rank, meta={"options": chosen, **meta})
-
-
-def _origin(finding: Finding) -> tuple[str, str, str]:
-    return finding.id, finding.site.scope, finding.site.op
 
 
 def options_from(keywords: dict[str, Any], others: Iterable[str] = ()) -> Options:

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck.record.notice import notice
 from numcheck_jax.naming import argument_names, leaf_name
 from numcheck_jax.references import held
 
@@ -80,10 +81,10 @@ class Call:
             CannotRunError: a leaf was donated, or changed in place since.
         """
         for i in self.donated:
-            raise CannotRunError(f"{self.names[i]} was donated to the step")
+            raise CannotRunError(notice("refusal.donated", name=self.names[i]))
         for i, checksum in self.checksums.items():
             if _checksum(self.leaves[i]) != checksum:
-                raise CannotRunError(f"{self.names[i]} was changed after the step")
+                raise CannotRunError(notice("refusal.changed", name=self.names[i]))
 
 
 def capture(

@@ -18,6 +18,7 @@ import numpy as np
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.diagnose.triage.gradients import gradients_of
 from numcheck.measure import summarize
+from numcheck.record.notice import notice
 from numcheck_jax.interpreter.unmeasured import EachEquation
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def with_clipping(
     met = _Scaled(found, 1.0)
     met.run(closed, args)
     if met.norms.keys() != found.keys():
-        raise CannotRunError("a loop holds a gradient of the update")
+        raise CannotRunError("refusal.loop_holds_gradient")
     norm = math.hypot(*met.norms.values())
     clipped = _Scaled(found, min(1.0, limit / norm) if norm else 1.0)
     return clipped.run(closed, args)
@@ -72,14 +73,11 @@ def _gradients(view: StepView) -> list[Site]:
         if site.role == "parameter" and _operator(view, site).kind == "operator"
     ]
     if not made or len(made) < len(moved):
-        raise CannotRunError(
-            "the update is part of the program, whose data flow does not show where it "
-            "takes all of its gradients"
-        )
+        raise CannotRunError("refusal.update_inside")
     for site in made:
         read_by = (view.trace.sites[i] for i in view.trace.children.get(site.index, ()))
         if site.kind != "operator" or any(s.phase == "backward" for s in read_by):
-            raise CannotRunError("a gradient of the update is read by another one")
+            raise CannotRunError("refusal.gradient_read_again")
     return made
 
 
@@ -128,7 +126,7 @@ class _Scaled(EachEquation):
         exact = np.asarray(value).astype(np.float64)
         recorded, own = self._wanted[place], summarize(exact)
         if recorded is not None and not _is_like(recorded, own):
-            raise CannotRunError(f"{place[0]} gave something else when run again")
+            raise CannotRunError(notice("refusal.operator_differs", op=place[0]))
         self.norms[place] = float(np.linalg.norm(exact))
         if self._factor == 1:
             return value

@@ -44,7 +44,7 @@ class Plan:
     Attributes:
         substitute: a program that measures or goes back; None when none is wanted.
         in_place: whether it runs instead of the function; else beside it.
-        reason: why no such program could be made; empty when it could.
+        reason: key of why no such program could be made; empty when it could.
         cautions: what is to be known of its results and of its making.
     """
 
@@ -97,12 +97,11 @@ class Execution:
         except CannotRunError as why:
             return Plan(reason=str(why))
         if program.one_branch:
-            return Plan(reason="the function looks at values: no program stands for it")
+            return Plan(reason="refusal.looks_at_values")
         roles = assign(call, program)
         in_place = can_stand_in(call, program)
         if self._rollback and not in_place:
-            reason = "only a jitted function without modules can go back by itself"
-            return Plan(reason=reason)
+            return Plan(reason="refusal.only_jitted")
         made = substitute(
             call,
             program,

@@ -12,6 +12,7 @@ from numcheck.diagnose.classes import classes_of
 from numcheck.diagnose.finding import Advice, Evidence
 from numcheck.diagnose.incident import Incident
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck.record.notice import notice
 from numcheck.record.trace import Event
 from numcheck.report.experimenting import experimenting
 from numcheck_jax import observed
@@ -39,10 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Inquiry"]
 
-_ELSEWHERE = (
-    "run again on this process's share of the arrays nothing broke: the fault was born "
-    "in another process, whose report names it"
-)
+_ELSEWHERE = "refusal.born_elsewhere"
 _KEPT_BYTES = 32 * 2**20
 """Most that is held of the first step's state, for the whole run."""
 
@@ -72,7 +70,8 @@ class Inquiry:
             laboratory = self._laboratory(call, result, held)
             trace, departures = laboratory.beside_float32()
         except CannotRunError as why:
-            self._monitor.observe(note=f"step {call.step} was not audited: {why}")
+            note = notice("notice.not_audited", why=why)
+            self._monitor.observe(call.step, note=note)
             return
         self._is_beside = True
         if was_unknown:
@@ -95,7 +94,7 @@ class Inquiry:
             try:
                 self._laboratory(call, result, held)
             except CannotRunError as why:
-                self._monitor.observe(note=f"batches were not checked: {why}")
+                self._monitor.observe(note=notice("notice.batches_unchecked", why=why))
                 return
         known = [i.settings.get("classes") for i in self._monitor.incidents]
         classes = next((c for c in reversed(known) if isinstance(c, int)), None)
@@ -165,8 +164,8 @@ class Inquiry:
         try:
             compiled = laboratory.replay_compiled()
         except CannotRunError as why:
-            step = laboratory.call.step
-            self._monitor.observe(note=f"step {step} was not compiled again: {why}")
+            note = notice("notice.not_recompiled", why=why)
+            self._monitor.observe(laboratory.call.step, note=note)
             return trace
         return compiled if laboratory.reproduced else trace
 
@@ -275,10 +274,7 @@ def _share_of_program(call: Call) -> Program:
         program = program_of(call)
         return dataclasses.replace(program, closed=unplaced(program.closed))
     except CannotRunError as why:
-        raise CannotRunError(
-            "other processes hold parts of its arrays, and it does not run on this "
-            f"process's part alone ({why})"
-        ) from why
+        raise CannotRunError(notice("refusal.other_processes", why=why)) from why
 
 
 def _confirmed(

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numcheck.diagnose.laboratory import CannotRunError, Outcome
+from numcheck.record.notice import notice
 from numcheck_jax.boundary import BOUNDARY
 from numcheck_jax.capture import may_donate
 from numcheck_jax.interpreter.concrete import departure
@@ -157,9 +158,7 @@ class JaxLaboratory:
             got = jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *copies)
             if _are_equal(got, outs):
                 return
-        raise CannotRunError(
-            "lifted to its own formats the step does not repeat itself"
-        )
+        raise CannotRunError("refusal.lift_unfaithful")
 
     def rows(self) -> int | None:
         """Return the number of samples: the leading axis most inputs share."""
@@ -177,7 +176,7 @@ class JaxLaboratory:
         batch = self._batch()
         count = _rows(batch)
         if count is None:
-            raise CannotRunError("the inputs share no batch axis")
+            raise CannotRunError("refusal.no_batch_axis")
         chosen = np.resize(np.asarray(rows), count)
         leaves = list(self.call.leaves)
         for i, leaf in batch.items():
@@ -202,11 +201,11 @@ class JaxLaboratory:
             CannotRunError: that state was not kept.
         """
         if not self.initial:
-            raise CannotRunError("the state of the first step was not kept")
+            raise CannotRunError("refusal.first_state_large")
         leaves = list(self.call.leaves)
         for i, leaf in self.initial.items():
             if isinstance(leaf, jax.Array) and leaf.is_deleted():
-                raise CannotRunError("the state of the first step was donated")
+                raise CannotRunError("refusal.first_state_donated")
             leaves[i] = leaf
         return self._again(leaves)
 
@@ -229,7 +228,7 @@ class JaxLaboratory:
         from numcheck_jax.clipped import with_clipping
 
         if limit is None or self.last is None:
-            raise CannotRunError("what of the program clips gradients is not known")
+            raise CannotRunError("refusal.clipping_unknown")
         with self._running():
             args = arguments(self.program, self.call.leaves)
             view = self.last.trace.at(self.call.step, self.call.rank)
@@ -258,7 +257,7 @@ class JaxLaboratory:
         from numcheck_jax.varied import operator_on_cpu
 
         if jax.default_backend() == "cpu":
-            raise CannotRunError("the step runs on the CPU already")
+            raise CannotRunError("refusal.on_cpu")
         with self._running():
             args = arguments(self.program, self.call.leaves)
             found = operator_on_cpu(
@@ -272,7 +271,7 @@ class JaxLaboratory:
         Raises:
             CannotRunError: always.
         """
-        raise CannotRunError("the replay itself ran one operator after the other")
+        raise CannotRunError("refusal.ran_one_by_one")
 
     def _again(self, leaves: Sequence[Any]) -> Outcome:
         with self._running():
@@ -310,7 +309,8 @@ class JaxLaboratory:
         except CannotRunError:
             raise
         except Exception as error:  # the user's program runs inside
-            raise CannotRunError(f"{type(error).__name__}: {error}") from error
+            told = f"{type(error).__name__}: {error}"
+            raise CannotRunError(notice("refusal.raised", error=told)) from error
 
     def _batch(self) -> dict[int, Any]:
         """Return the leaves that vary from sample to sample, by position."""

@@ -15,6 +15,7 @@ from numcheck.datacheck.watching import BatchWatch
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.errors import NonFiniteError
 from numcheck.monitor import Monitor
+from numcheck.record.notice import notice
 from numcheck.record.trace import Event
 from numcheck_jax.boundary import BOUNDARY
 from numcheck_jax.capture import capture, is_traced, kept_alive
@@ -108,12 +109,12 @@ class JaxMonitor(Monitor):
     def _executed(self, call: Call, plan: Plan) -> tuple[Any, Ran | None]:
         """Run the function, or what the plan puts in its place or beside it."""
         if plan.in_place and plan.substitute is not None:
-            with self._guarded("a program in the function's place"):
+            with self._guarded("fault.in_place"):
                 ran = plan.substitute(call)
                 return ran.out, ran
         out = self.function(*call.args, **call.kwargs)
         if plan.substitute is not None and not plan.in_place:
-            with self._guarded("a program beside the function"):
+            with self._guarded("fault.beside"):
                 return out, plan.substitute(call)
         return out, None
 
@@ -169,7 +170,7 @@ class JaxMonitor(Monitor):
         self._read_reports()
         BOUNDARY.open(self)
         call: Call | None = None
-        with self._guarded("the capture of a call"):
+        with self._guarded("fault.capture"):
             call = capture(self.function, args, kwargs, self.step, self.rank)
             due = self._is_due() or self._is_saved()
             if due and not is_traced(call.given):
@@ -195,9 +196,11 @@ class JaxMonitor(Monitor):
             self._settle_pending()
 
     def _planned(self, call: Call) -> Plan:
-        with self._guarded("the making of a program"):
+        with self._guarded("fault.making"):
             plan = self._execution.plan(call)
-            for text in filter(None, (plan.reason, *plan.cautions)):
+            if plan.reason:
+                self._say_once(notice("notice.not_measured", why=plan.reason))
+            for text in plan.cautions:
                 self._say_once(text)
             return plan
         return Plan()
@@ -210,11 +213,11 @@ class JaxMonitor(Monitor):
         """Run the function inside somebody's transformation."""
         args, kwargs = call.args, call.kwargs
         self._say_once(TRACED)
-        with self._guarded("the watch over gradients"):
+        with self._guarded("fault.gradients"):
             args, kwargs = enter(self._mail, call)
         with BOUNDARY.tracing(self):
             out = self.function(*args, **kwargs)
-        with self._guarded("the watch over outputs"):
+        with self._guarded("fault.outputs"):
             return leave(self._mail, call, out)
         return out
 
@@ -223,7 +226,7 @@ class JaxMonitor(Monitor):
         self._calls += 1
         self.step += 1
         earlier, self._pending = self._pending, None
-        with self._guarded("the check of a step"):
+        with self._guarded("fault.check"):
             self._pending = self._launched(call, out, plan, ran)
             self.hold()
         if is_saved and self._pending is not None:
@@ -235,7 +238,7 @@ class JaxMonitor(Monitor):
             return out
         self._pending = None
         if self._settle(latest, audit=due) and self.options.on_error == "skip":
-            with self._guarded("the skipping of an update"):
+            with self._guarded("fault.skipping"):
                 out = self._skipped(latest, out)
         return out
 
@@ -261,7 +264,7 @@ class JaxMonitor(Monitor):
             return True
         every = self.options.every
         is_sampled = every is not None and self.step % every == 0
-        return is_sampled or self.is_growing
+        return is_sampled or self.claim_growth_audit()
 
     def _saved_by(self, pattern: str) -> Saving:
         every = self.options.every or 1
@@ -274,11 +277,11 @@ class JaxMonitor(Monitor):
     def _save(self, pending: Pending) -> None:
         if self._saving is None:
             return
-        with self._guarded("the keeping of tensors"):
+        with self._guarded("fault.keeping"):
             try:
                 found = self._saving.keep(pending.call, pending.result)
             except CannotRunError as why:
-                self._say_once(f"tensors were not kept: {why}")
+                self._say_once(notice("notice.tensors_unkept", why=why))
                 return
             if not found:
                 self._say_once(NOTHING_SAVED)
@@ -303,7 +306,7 @@ class JaxMonitor(Monitor):
                 BOUNDARY.shut(self)
 
     def _settled(self, pending: Pending, *, audit: bool) -> bool:
-        with self._guarded("the diagnosis of a step"), jax.core.eval_context():
+        with self._guarded("fault.diagnosis"), jax.core.eval_context():
             table = pending.flag.read()
             held = dict(zip(pending.keys, values(table), strict=True))
             bad = zip(pending.keys, is_bad(table), strict=True)
@@ -342,7 +345,7 @@ class JaxMonitor(Monitor):
         """Return what the step gave without its update."""
         roles = self._inquiry.roles
         if roles is None:
-            self._say_once("an update could not be dropped: the step was not traced")
+            self._say_once("notice.update_kept")
             return out
         self.events.append(Event("skipped", pending.call.step, 1.0))
         return without_update(pending.call, pending.result, roles)
@@ -350,7 +353,7 @@ class JaxMonitor(Monitor):
     def _read_reports(self) -> None:
         """Act on what programs found since Python had the word last."""
         for report in self._mail.reports():
-            where = "the diagnosis of a traced step"
+            where = "fault.traced_diagnosis"
             with self._guarded(where), jax.core.eval_context():
                 if (found := reconstruct(report)) is not None:
                     call, result, held = found

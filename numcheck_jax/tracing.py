@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck.record.notice import notice
 from numcheck_jax import flax_nnx
 from numcheck_jax.boundary import BOUNDARY
 from numcheck_jax.eager_tracing import run_noted
@@ -78,7 +79,7 @@ def trace(call: Call, leaves: Sequence[Any]) -> Program:
     """
     for leaf in leaves:
         if isinstance(leaf, jax.Ref):
-            raise CannotRunError("a mutable array is too large to be copied each step")
+            raise CannotRunError("refusal.mutable_large")
     refusal: Exception | None = None
     for stage, dynamic in _ways(call, leaves):
         if stage is run_noted and not isinstance(refusal, _LOOKED_AT):
@@ -87,7 +88,7 @@ def trace(call: Call, leaves: Sequence[Any]) -> Program:
             return _trace(call, leaves, dynamic, stage)
         except Exception as error:  # noqa: BLE001 - the user's function runs inside
             refusal = error
-    raise CannotRunError(f"the function cannot be traced: {refusal}") from refusal
+    raise CannotRunError(notice("refusal.untraceable", error=refusal)) from refusal
 
 
 def _ways(

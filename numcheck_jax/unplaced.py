@@ -45,7 +45,7 @@ def unplaced(closed: ClosedJaxpr) -> ClosedJaxpr:
 
     made = jax.make_jaxpr(jax.jit(run))(*closed.in_avals)
     if any(map(_is_placed, _equations(made.jaxpr))):
-        raise CannotRunError("the program is laid out over devices of other processes")
+        raise CannotRunError("refusal.laid_out")
     return made
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.measure import summarize
+from numcheck.record.notice import notice
 from numcheck_jax.interpreter.cell import Cell
 from numcheck_jax.interpreter.lifting import Lifting
 from numcheck_jax.interpreter.unmeasured import EachEquation, UnmeasuredTape
@@ -155,7 +156,7 @@ def operator_on_cpu(
     try:
         cpu = jax.local_devices(backend="cpu")[0]
     except RuntimeError as error:
-        raise CannotRunError("JAX was started without its CPU") from error
+        raise CannotRunError("refusal.no_cpu") from error
     same = Lifting("same")
 
     def again(eqn: JaxprEqn, values: Sequence[Any]) -> Sequence[Any]:
@@ -178,14 +179,14 @@ def _alone(
     with contextlib.suppress(_Enough):
         tape.run(closed, args)
     if tape.result is None:
-        raise CannotRunError(f"{site.op} was not met alone: a loop holds it")
+        raise CannotRunError(notice("refusal.in_loop", op=site.op))
     recorded = trace.at(*next(iter(trace.summaries))).summary(site)
     own = summarize(np.asarray(tape.own))
     if recorded is not None and (own.is_finite, own.amax) != (
         recorded.is_finite,
         recorded.amax,
     ):
-        raise CannotRunError(f"{site.op} gave something else when run again")
+        raise CannotRunError(notice("refusal.operator_differs", op=site.op))
     return tape.result
 
 
@@ -200,5 +201,5 @@ def with_factor(
     tape = _OtherFactor(factor, other)
     outs = tape.run(closed, args)
     if not tape.met:
-        raise CannotRunError(f"the loss was not multiplied by {factor:g}")
+        raise CannotRunError(notice("refusal.loss_not_scaled", factor=factor))
     return outs

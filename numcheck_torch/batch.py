@@ -55,7 +55,7 @@ class Batch:
         """Return the change that fills the batch with the given samples."""
         size = self.rows
         if size is None:
-            raise CannotRunError("the inputs share no batch axis")
+            raise CannotRunError("refusal.no_batch_axis")
         batch = {id(t) for _, t in (*self.inputs, *self.targets)}
         order = [rows[i % len(rows)] for i in range(size)]
 

@@ -11,6 +11,7 @@ import torch
 
 from numcheck.errors import NonFiniteError
 from numcheck.monitor import Monitor
+from numcheck.record.notice import notice
 from numcheck_torch.boundary import BOUNDARY
 from numcheck_torch.compiled_parts import CompiledParts
 from numcheck_torch.distributed import (
@@ -189,7 +190,7 @@ class Bench(Monitor):
         if trace is not None:
             self.record(of_rank(trace, self.rank))
             for note in self.parts.news():
-                self.observe(note=f"not recorded: {note}")
+                self.observe(note=note)
 
     def _described(self) -> dict[str, str]:
         return {"framework": "torch", "torch": str(torch.__version__)}
@@ -268,4 +269,4 @@ class Bench(Monitor):
             self.observe(note=alone)
         blind = untrusted_reductions(self.model)
         if blind:
-            self.observe(note=f"reductions here lose a NaN: {', '.join(blind)}")
+            self.observe(note=notice("notice.reductions_blind", names=", ".join(blind)))

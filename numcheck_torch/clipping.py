@@ -16,6 +16,7 @@ from numcheck.diagnose.incident import Experiment, Incident
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.diagnose.load import format_of
 from numcheck.measure.summary import Summary
+from numcheck.record.notice import notice
 from numcheck.record.site import Site
 from numcheck_torch.dtypes import format_name
 from numcheck_torch.settings import settings_of_run
@@ -48,7 +49,7 @@ def tell_clipped_away(
     try:
         trace = _with_norm(laboratory.replay(), monitor.step, format_name(total.dtype))
     except CannotRunError as error:
-        monitor.observe(note=f"the norm of the gradients is infinite: {error}")
+        monitor.observe(note=notice("notice.infinite_norm", why=error))
         return
     settings = settings_of_run(monitor, trace)
     incident = Incident(

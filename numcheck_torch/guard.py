@@ -45,7 +45,7 @@ def guarded(
     where the program turns warnings into errors.
 
     Args:
-        where: what the method is, for people.
+        where: key of the text that says what the method is.
     """
 
     def decorate(

@@ -9,6 +9,7 @@ from numcheck.diagnose import diagnose, investigate, sampled
 from numcheck.diagnose.device import is_flagged
 from numcheck.diagnose.incident import Incident
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck.record.notice import notice
 from numcheck.report.experimenting import experimenting
 from numcheck_torch.distributed import of_rank
 from numcheck_torch.distributed.averaged import averaged, with_ranks_told
@@ -89,7 +90,7 @@ def _of_average(
             return None
         return averaged(trace, outcomes, gradients, hook)
     except Exception as error:  # noqa: BLE001 - an attempt; what was seen is at hand
-        monitor.observe(note=f"the averaging could not be repeated: {error}")
+        monitor.observe(note=notice("notice.not_averaged", why=error))
         return None
 
 
@@ -105,10 +106,10 @@ def _replayed(
     try:
         trace = laboratory.replay()
     except CannotRunError as error:
-        monitor.observe(note=f"the failing step could not be replayed: {error}")
+        monitor.observe(note=notice("notice.not_replayed", why=error))
         return monitor.observed(), None
     except Exception:  # noqa: BLE001 - what was seen must be told all the same
-        monitor.fault("the replay of the failing step")
+        monitor.fault("fault.replay")
         return monitor.observed(), None
     if _failed(trace, monitor.step):
         return trace, True
@@ -127,14 +128,11 @@ def _asked_compiled(monitor: TorchMonitor, laboratory: TorchLaboratory) -> Trace
     try:
         trace = laboratory.as_compiled(monitor.parts)
     except Exception as error:  # noqa: BLE001 - an attempt; what was seen is at hand
-        monitor.observe(note=f"the compiled program could not be asked: {error}")
+        monitor.observe(note=notice("notice.compiled_not_asked", why=error))
         return None
     failed = _failed(trace, monitor.step)
-    fails = "fails" if failed else "does not fail either once its values are observed"
-    monitor.observe(
-        note="operator by operator the step does not fail; "
-        f"the compiled program {fails}"
-    )
+    found = "notice.compiled_fails" if failed else "notice.compiled_heals"
+    monitor.observe(note=found)
     return trace if failed else None
 
 
@@ -163,9 +161,7 @@ def _of_update(monitor: TorchMonitor, earlier: TorchLaboratory) -> Trace | None:
         for held in map(view.summary, updated)
     ):
         return None
-    monitor.observe(
-        note=f"the update of step {earlier.step} was repeated on repaired parameters"
-    )
+    monitor.observe(note=notice("notice.update_repeated", step=earlier.step))
     return trace
 
 
@@ -178,14 +174,11 @@ def audit(monitor: TorchMonitor, laboratory: TorchLaboratory) -> None:
     try:
         trace, departures = laboratory.beside_float32()
     except CannotRunError as error:
-        monitor.observe(note=f"step not audited: {error}")
+        monitor.observe(note=notice("notice.not_audited", why=error))
         return
     hides = monitor.parts.is_any and _failed(trace, monitor.step, updated=False)
     if hides:
-        monitor.observe(
-            note="operator by operator the step gives NaN or Inf that the compiled "
-            "program does not give"
-        )
+        monitor.observe(note="notice.eager_fails")
     monitor.observe(**sampled(trace.at(monitor.step)))
     incident = Incident(
         of_rank(trace, monitor.rank),

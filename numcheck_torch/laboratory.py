@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from numcheck.diagnose.laboratory import CannotRunError, Outcome
+from numcheck.record.notice import notice
 from numcheck.record.trace import TraceBuilder
 from numcheck_torch.batch import Batch
 from numcheck_torch.boundary import BOUNDARY
@@ -140,7 +141,7 @@ class TorchLaboratory:
         parameter = next(self.model.parameters(), None)
         where = "cpu" if parameter is None else parameter.device.type
         if name == "float64" and where in WITHOUT_FLOAT64:
-            raise CannotRunError(f"{where} devices have no float64")
+            raise CannotRunError(notice("refusal.no_float64", device=where))
         widened, ready = self._batch.lifted(dtype), self._ready()
         with ready, lifted_parameters(self.model, dtype) as standing, Lift(dtype):
 
@@ -173,7 +174,7 @@ class TorchLaboratory:
     def at_initial_parameters(self) -> Outcome:
         """Run the step with the parameters of the first watched step."""
         if self._initial is None:
-            raise CannotRunError("the first parameters were too large to keep")
+            raise CannotRunError("refusal.first_parameters_large")
         with self._ready(), self._swapped(self._initial):
             found = self._run()
         return self._outcome(found)
@@ -185,7 +186,7 @@ class TorchLaboratory:
         with self._ready(), OtherFactor(factor, scale) as other:
             found = self._run()
         if not other.met:
-            raise CannotRunError(f"the loss was not multiplied by {factor:g}")
+            raise CannotRunError(notice("refusal.loss_not_scaled", factor=factor))
         return self._outcome(found)
 
     def with_clipping(self, limit: float | None) -> Outcome:
@@ -193,7 +194,7 @@ class TorchLaboratory:
         from numcheck_torch.recorder import Recorder
 
         if not self._optimizers:
-            raise CannotRunError("the update of the step is not at hand")
+            raise CannotRunError("refusal.no_update")
         builder = TraceBuilder(self.step)
         self._clipped_to = limit
         try:
@@ -239,7 +240,7 @@ class TorchLaboratory:
         """Return the accelerator that the model is on."""
         parameter = next(self.model.parameters(), None)
         if parameter is None or parameter.device.type == "cpu":
-            raise CannotRunError("the step runs on the CPU already")
+            raise CannotRunError("refusal.on_cpu")
         return parameter.device
 
     def is_healthy(self) -> bool:
@@ -289,7 +290,7 @@ class TorchLaboratory:
         with self._ready(), Lift(None):
             lifted = self._run()
         if not _equal(plain, lifted):
-            raise CannotRunError("lifting dtypes to themselves changes this step")
+            raise CannotRunError("refusal.lift_unfaithful")
         return self._outcome(lifted)
 
     @contextlib.contextmanager

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck.record.notice import notice
 from numcheck_torch.dtypes import LOW_PRECISION
 from numcheck_torch.operators import describe
 
@@ -104,10 +105,12 @@ class Lift(TorchDispatchMode):
         """
         source, target = args[0].dtype, args[1]
         if any(self._to.get(d, d) != d for d in (source, target)):
-            raise CannotRunError(f"the program views {source} values as {target}")
+            raise CannotRunError(
+                notice("refusal.views_as", source=source, target=target)
+            )
         # A value of the wider format may have been lifted: then its bits are others.
         if source in self._wider and source.itemsize != target.itemsize:
-            raise CannotRunError(f"the program views the bits of values as {target}")
+            raise CannotRunError(notice("refusal.views_bits", target=target))
 
 
 @contextlib.contextmanager

@@ -175,8 +175,8 @@ class LossTape(TorchDispatchMode):
         program.append(event)
 
     def _gave_up(self) -> None:
-        self.program.gap = "an operator of the loss could not be written down"
-        self._fault("the tape of the loss")
+        self.program.gap = "refusal.loss_unwritten"
+        self._fault("fault.tape")
 
 
 def _leave(tape: LossTape | None) -> None:

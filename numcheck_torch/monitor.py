@@ -99,12 +99,12 @@ class TorchMonitor(Looking):
 
     # --- the step, as it is heard ---
 
-    @guarded("the look at a compiled module")
+    @guarded("fault.compiled_module")
     def attached(self, module: torch.nn.Module) -> None:
         """Learn of a module that is called, perhaps compiled."""
         self.parts.attach(module)
 
-    @guarded("the hook before the module's call")
+    @guarded("fault.before_call")
     def before_call(
         self,
         module: torch.nn.Module,
@@ -129,7 +129,7 @@ class TorchMonitor(Looking):
         if self._saving is not None:
             self._saving.listen(self.step)
 
-    @guarded("the hook after the module's call")
+    @guarded("fault.after_call")
     def after_call(self, out: object) -> None:
         """Write the call down and start the tape of the loss."""
         if self._saving is not None and self._window.is_outermost:
@@ -137,12 +137,12 @@ class TorchMonitor(Looking):
         if self._window.leave(out):
             self.hold(self._core.lasting())
 
-    @guarded("the hook before the autograd engine")
+    @guarded("fault.before_engine")
     def before_engine(self, run: EngineRun) -> None:
         """Stop the tape: the loss is complete."""
         self._window.before_engine(run)
 
-    @guarded("the hook after the autograd engine")
+    @guarded("fault.after_engine")
     def after_engine(self, run: EngineRun, result: tuple[Any, ...]) -> None:
         """Write down what was differentiated."""
         if not self._window.after_engine(run, result):
@@ -153,7 +153,7 @@ class TorchMonitor(Looking):
             self._check()
             self._advance()
 
-    @guarded("the hook at gradient clipping")
+    @guarded("fault.at_clipping")
     def clipped(
         self, parameters: Any, max_norm: float, total_norm: torch.Tensor
     ) -> None:
@@ -164,7 +164,7 @@ class TorchMonitor(Looking):
             self.clip = float(max_norm), total_norm
             self.clip_limit = float(max_norm)
 
-    @guarded("the hook before the update")
+    @guarded("fault.before_update")
     def before_update(
         self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any
     ) -> Any:
@@ -189,14 +189,14 @@ class TorchMonitor(Looking):
             self._live.before_update(self._window.losses, gradients, self.program)
         return followed
 
-    @guarded("the look at a closure's gradients")
+    @guarded("fault.closure")
     def _evaluated(self) -> None:
         """Look at what a closure computed, before the optimizer uses it."""
         if self._window.is_fresh:
             self._check()
         self._window.forget()
 
-    @guarded("the hook after the update")
+    @guarded("fault.after_update")
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
         """Let go of the step when its last optimizer is done."""
         if not self._fleet.takes(optimizer, self.model):
@@ -212,7 +212,7 @@ class TorchMonitor(Looking):
             self.release()
             BOUNDARY.shut(self)
 
-    @guarded("the hook at the loss scale's update")
+    @guarded("fault.scale_update")
     def before_scale_update(self, scaler: torch.amp.GradScaler) -> None:
         """Notice a step that the scaler skipped."""
         if not scaler.is_enabled() or self._window.is_empty:
@@ -265,10 +265,7 @@ class TorchMonitor(Looking):
             return
         if not self._told_uncalled:
             self._told_uncalled = True
-            self.observe(
-                note="the instrumented module itself is not called; only its gradients "
-                "are looked at. Instrument the function that makes the step instead"
-            )
+            self.observe(note="notice.uncalled")
         self._check(found_inf=found_inf)
 
     def _failed(self, reading: Reading, *, unscaled: bool = False) -> None:
@@ -290,7 +287,7 @@ class TorchMonitor(Looking):
         self.scale.applied()
         every = self.options.every
         is_sampled = every is not None and self.step % every == 0
-        if self._audit_due or is_sampled or self.is_growing:
+        if self._audit_due or is_sampled or self.claim_growth_audit():
             self._audit_due = False
             audit(self, self.laboratory(with_update=True))
         self.heed_growth()
@@ -322,7 +319,7 @@ class TorchMonitor(Looking):
             elif not self._parameters.gradients(self.step):
                 self._check_thrown_away(self._window.losses)
 
-    @guarded("the look at the last step")
+    @guarded("fault.last_step")
     def _settle_at_end(self) -> None:
         self._window.pause()
         self._window.program.is_last = True

@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.measure.summary import Summary
+from numcheck.record.notice import notice
 from numcheck_torch.lift import lifted_dtypes
 from numcheck_torch.operators import describe
 from numcheck_torch.statistics import summarize
@@ -94,9 +95,9 @@ class Alone(TorchDispatchMode):
             CannotRunError: the operator did not run again, or gave something else.
         """
         if self.result is None or self.own is None:
-            raise CannotRunError(f"{self._op} did not run again")
+            raise CannotRunError(notice("refusal.operator_gone", op=self._op))
         if recorded is not None and not _agree(recorded, summarize(self.own)):
-            raise CannotRunError(f"{self._op} gave something else when run again")
+            raise CannotRunError(notice("refusal.operator_differs", op=self._op))
         return summarize(self.result)
 
 
@@ -157,8 +158,9 @@ def _again(func: OpOverload, here: tuple[tuple[Any, ...], dict[str, Any]]) -> An
     try:
         return func(*here[0], **here[1])
     except (RuntimeError, NotImplementedError, TypeError) as error:
-        msg = f"{func} cannot be run so: {str(error).splitlines()[0]}"
-        raise CannotRunError(msg) from error
+        first = (str(error).splitlines() or [""])[0]
+        why = notice("refusal.operator_unrunnable", op=func, error=first)
+        raise CannotRunError(why) from error
 
 
 def _on_cpu(value: Any) -> Any:

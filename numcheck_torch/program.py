@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck.record.notice import notice
 from numcheck_torch.aside import Aside
 from numcheck_torch.capture import Forward, Kept
 from numcheck_torch.graph import reaches
@@ -113,7 +114,7 @@ class Program:
         constants: those of them that the program made of a single number.
         unscaled: for a root made by a gradient scaler, the slot of the loss itself.
         ungraded: slots of what operators made while gradients were off.
-        gap: why the program cannot be run again; empty while it can.
+        gap: key of why the program cannot be run again; empty while it can.
         aside: operators that ran meanwhile and that the program may yet read.
     """
 
@@ -158,11 +159,11 @@ class Program:
             if copied and slot.index in self.externals:
                 self._copy(slot.index, tensor)
             if slot.index in self.ungraded and tensor.grad_fn is not None:
-                self.gap = "the loss uses an autograd function of its own"
+                self.gap = "refusal.own_autograd_function"
             return slot
         if tensor.grad_fn is not None:
             if reaches([tensor], self.live_outputs().values(), self._own):
-                self.gap = "the loss used a value the module did not return"
+                self.gap = "refusal.other_graph"
             # Else it is a constant to this program, and its graph none of ours.
             tensor, original = tensor.detach(), tensor
             slot = self._enter(original)
@@ -189,7 +190,7 @@ class Program:
                 del self.events[: i + 1]
                 return
         self.events = []
-        self.gap = f"one loss was made of more than {MOST_CALLS} calls"
+        self.gap = notice("refusal.many_calls", n=MOST_CALLS)
 
     def unread(self) -> int:
         """Return a new slot for a value that nobody reads."""
@@ -284,7 +285,7 @@ class Program:
         if len(self.events) < LONGEST:
             self.events.append(event)
         else:
-            self.gap = f"more than {LONGEST} operators ran outside the module"
+            self.gap = notice("refusal.many_operators", n=LONGEST)
 
     @property
     def awaits_gradient(self) -> bool:
@@ -319,10 +320,10 @@ class Program:
         if self.gap and not any(g.hides_loss for g in self.gradients):
             raise CannotRunError(self.gap)
         if not self.forwards:
-            raise CannotRunError("the module was not called in this step")
+            raise CannotRunError("refusal.uncalled")
         kept = [k for f in self.forwards for k in f.kept]
         if not all(k.is_unchanged for k in kept):
-            raise CannotRunError("the batch was overwritten after the module read it")
+            raise CannotRunError("refusal.batch_overwritten")
 
     def live_outputs(self) -> dict[int, torch.Tensor]:
         """Return what the module returned and can be differentiated, by slot."""

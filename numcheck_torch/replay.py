@@ -213,5 +213,5 @@ class Runner:
 
     def _store(self, slots: tuple[int, ...], returned: list[torch.Tensor]) -> None:
         if len(slots) != len(returned):
-            raise CannotRunError("the module returned other tensors than before")
+            raise CannotRunError("refusal.other_tensors")
         self._values.update(zip(slots, returned, strict=True))

@@ -112,7 +112,7 @@ class Saving:
         try:
             self._take(name, out)
         except Exception:  # noqa: BLE001 - reported as N901; the training goes on
-            self._fault("the copy of a module's output")
+            self._fault("fault.output_copy")
 
     def _take(self, name: str, out: object) -> None:
         with torch.no_grad():

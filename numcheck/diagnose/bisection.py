@@ -63,8 +63,7 @@ def carrying_rows(
             return known[tuple(rows)]
         runs += 1
         if runs > _MOST_RUNS or not has_time():
-            msg = "the time for experiments was used up"
-            raise CannotRunError(msg)
+            raise CannotRunError("refusal.no_time")
         known[tuple(rows)] = fails(rows)
         return known[tuple(rows)]
 

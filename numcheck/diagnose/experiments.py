@@ -54,8 +54,7 @@ class _Bench:
         """The operator at which the harm began."""
         found = next((s for s in self.origins if s.kind == "operator"), None)
         if found is None:
-            msg = "no operator is the origin"
-            raise CannotRunError(msg)
+            raise CannotRunError("refusal.no_operator")
         return found
 
     def has_time(self) -> bool:
@@ -67,8 +66,7 @@ class _Bench:
             return False
         held = [outcome.kept[s.op] for s in self.hurt if s.op in outcome.kept]
         if not held:
-            msg = "that run kept none of the values that were harmed"
-            raise CannotRunError(msg)
+            raise CannotRunError("refusal.nothing_kept")
         return all(s.is_finite is not False for s in held)
 
 
@@ -157,7 +155,7 @@ def _wants_bfloat16(done: Experiment, incident: Incident) -> bool:
 
 def _tried(bench: _Bench, name: ExperimentName, run: _Run) -> Experiment:
     if not bench.has_time():
-        return Experiment(name, "not_run", "the time for experiments was used up")
+        return Experiment(name, "not_run", "refusal.no_time")
     try:
         return run(bench)
     except CannotRunError as why:
@@ -170,17 +168,14 @@ def _tried(bench: _Bench, name: ExperimentName, run: _Run) -> Experiment:
 def _float32(bench: _Bench) -> Experiment:
     same = bench.laboratory.in_format("same")
     if not _agrees(same, bench.incident, bench.hurt):
-        reason = "lifted to its own formats the step does not repeat itself"
-        return Experiment("float32", "not_run", reason)
+        return Experiment("float32", "not_run", "refusal.lift_unfaithful")
     return _in_format(bench, "float32")
 
 
 def _float64(bench: _Bench) -> Experiment:
     """Run the step in float64, which decides nothing by itself: where time allows."""
     if time.monotonic() - bench.began > _IDLE_S:
-        raise CannotRunError(
-            "it decides nothing by itself, and the others took their time"
-        )
+        raise CannotRunError("refusal.decides_nothing")
     return _in_format(bench, "float64")
 
 
@@ -206,7 +201,7 @@ def _largest(outcome: Outcome) -> dict[str, Field]:
 def _operator_wider(bench: _Bench) -> Experiment:
     site = bench.operator
     if site.dtype == "float64":
-        raise CannotRunError("no format is wider than float64")
+        raise CannotRunError("refusal.widest")
     wider: Literal["float32", "float64"]
     wider = "float32" if is_low_precision(site) else "float64"
     outcome = bench.laboratory.operator_wider(bench.incident.trace, site, wider)
@@ -225,7 +220,7 @@ def _without_loss_scale(bench: _Bench) -> Experiment:
     """Run the step unscaled; where that heals, find the largest scale that does."""
     factor = scale_in_play(bench.incident)
     if factor is None:
-        raise CannotRunError("no loss scale is in play")
+        raise CannotRunError("refusal.no_loss_scale")
 
     def heals(scale: float) -> bool:
         return bench.is_healed(bench.laboratory.with_loss_scale(factor, scale))
@@ -276,7 +271,7 @@ def _synchronous(bench: _Bench) -> Experiment:
 def _rows(bench: _Bench) -> Experiment:
     total = bench.laboratory.rows()
     if total is None or total < 2:
-        return Experiment("rows", "not_run", "the batch cannot be split into samples")
+        return Experiment("rows", "not_run", "refusal.no_samples")
 
     def fails(rows: Iterable[int]) -> bool:
         return not bench.is_healed(bench.laboratory.on_rows(tuple(rows)))

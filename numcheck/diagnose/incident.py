@@ -38,7 +38,7 @@ class Experiment:
         name: what was changed.
         result: ``healthy`` the failure went away; ``failed`` it stayed; ``not_run``
             it could not be run, which counts for nothing.
-        reason: why it could not be run, or what exactly was run; in English.
+        reason: a recorded remark (`numcheck.record.notice`): why it was not run.
         fields: what was measured, e.g. ``rows``, ``columns``, ``amax``.
     """
 

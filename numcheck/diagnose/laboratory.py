@@ -23,7 +23,7 @@ __all__ = ["CannotRunError", "HoldsBatch", "Laboratory", "Outcome"]
 
 
 class CannotRunError(Exception):
-    """An experiment cannot be run here; the text says why. Never reaches the user."""
+    """An experiment cannot be run here; its text, a recorded remark, says why."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numcheck.errors import RunFolderError
+from numcheck.record.notice import notice
 from numcheck.record.site_json import json_line
 from numcheck.record.thinning import (
     chosen_steps,
@@ -136,7 +137,7 @@ class Run:
         path: the attempt that was read.
         trace: all ranks together.
         incidents: failing steps, by rank and step.
-        notes: what could not be read, in English.
+        notes: what could not be read, as recorded remarks (`numcheck.record.notice`).
         recorded: how many steps were recorded, where not all were read.
     """
 
@@ -172,7 +173,7 @@ def open_run(folder: str | os.PathLike[str], most: int | None = None) -> Run:
     steps, recorded = _thinned([path for _, path in folders], most)
     for rank, path in folders:
         files = read_rank(path, steps)
-        notes += [f"rank {rank}: {note}" for note in files.notes]
+        notes += [_of_rank(rank, note) for note in files.notes]
         # Ranks run the same program; the longest list of sites holds the others'.
         sites = max(sites, tuple(files.sites), key=len)
         events += [dataclasses.replace(e, rank=rank) for e in files.events]
@@ -181,6 +182,10 @@ def open_run(folder: str | os.PathLike[str], most: int | None = None) -> Run:
     events.sort(key=lambda e: (e.step, e.rank))
     trace = Trace(sites, summaries, tuple(events), meta)
     return Run(attempt, trace, tuple(incidents), tuple(notes), recorded)
+
+
+def _of_rank(rank: int, problem: str) -> str:
+    return notice("unread.rank", rank=rank, problem=problem)
 
 
 def _thinned(
@@ -320,7 +325,8 @@ def _read_incidents(path: Path, rank: int, notes: list[str]) -> list[IncidentFil
             if not files.sites:  # nothing measured is one thing, torn another
                 files.summaries[step]
         except (ValueError, TypeError, KeyError, RecursionError, RunFolderError):
-            notes.append(f"rank {rank}: incident {number} cannot be read; dropped")
+            lost = notice("unread.incident_lost", n=number)
+            notes.append(_of_rank(rank, lost))
             continue
         by_rank = {(s, rank): held for s, held in files.summaries.items()}
         by_rank.setdefault((step, rank), {})

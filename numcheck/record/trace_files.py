@@ -17,6 +17,7 @@ import numpy as np
 
 from numcheck.errors import RunFolderError
 from numcheck.record import rows as binary
+from numcheck.record.notice import notice
 from numcheck.record.site import Site
 from numcheck.record.site_json import (
     event_from_json,
@@ -193,14 +194,14 @@ def _read_segment(
 ) -> None:
     rows, left = binary.valid_rows(path.read_bytes())
     if left:
-        found.notes.append(f"{path.name}: {left} bytes at the end were torn; dropped")
+        found.notes.append(notice("unread.torn", file=path.name, n=left))
     if steps is not None:
         wanted = [step for step in np.unique(rows["step"]).tolist() if step in steps]
         rows = rows[np.isin(rows["step"], wanted)]
     known = (rows["site"] >= 0) & (rows["site"] < len(found.sites))
     if not known.all():
         strangers = int((~known).sum())
-        found.notes.append(f"{path.name}: records that name unknown sites: {strangers}")
+        found.notes.append(notice("unread.strangers", file=path.name, n=strangers))
     for step, site, summary in binary.unpacked(rows[known]):
         held = binary.with_exponents(summary, histograms.get((step, site)))
         found.summaries.setdefault(step, {})[site] = held
@@ -234,6 +235,6 @@ def _lines(
         try:
             yield read(json.loads(line))
         except _UNREADABLE_LINE:
-            notes.append(f"{path.name}: line {number} cannot be read; dropped")
+            notes.append(notice("unread.line", file=path.name, n=number))
             if instead is not None and number < len(lines):
                 yield instead

@@ -118,9 +118,8 @@ def _noted(events: Sequence[Event], lang: str | None) -> Iterator[str]:
             notes.setdefault(str(event.value), []).append(event.step)
     for note, steps in list(notes.items())[:_MOST_NOTES]:
         several = "note_often" if len(steps) > 1 else "note"
-        told = text(note, lang) if note.startswith("notice.") else note
         yield text(
-            f"report.watch.{several}", lang, note=told, step=min(steps), n=len(steps)
+            f"report.watch.{several}", lang, note=note, step=min(steps), n=len(steps)
         )
     if len(notes) > _MOST_NOTES:
         yield text("report.chain.omitted", lang, n=len(notes) - _MOST_NOTES)

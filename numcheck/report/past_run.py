@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from numcheck.diagnose import diagnose
 from numcheck.diagnose.incident_json import incident_from_json
 from numcheck.record.history import TraceHistory
+from numcheck.record.notice import notice
 from numcheck.record.run_folder import open_run
 from numcheck.report.content import content_of
 
@@ -57,7 +58,7 @@ def _diagnosed(incident: Incident, unread: list[str]) -> tuple[Finding, ...]:
     try:
         return diagnose(incident)
     except _DAMAGE as error:
-        unread.append(f"incident of step {incident.step}: {error!r}")
+        unread.append(_lost(incident.step, error))
         return ()
 
 
@@ -70,10 +71,14 @@ def _incidents(run: Run, unread: list[str]) -> Sequence[Incident]:
                 files.trace, files.step, files.rank, files.known
             )
         except _DAMAGE as error:
-            unread.append(f"incident of step {files.step}: {error!r}")
+            unread.append(_lost(files.step, error))
             continue
         found.append(incident)
     return sorted(found, key=lambda incident: (incident.step, incident.rank))
+
+
+def _lost(step: int, error: Exception) -> str:
+    return notice("unread.incident", step=step, error=repr(error))
 
 
 def counted(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from numcheck.diagnose.finding import Finding
 
-__all__ = ["raised_text", "summary_line"]
+__all__ = ["fault_text", "raised_text", "summary_line"]
 
 
 def raised_text(findings: Sequence[Finding]) -> str:
@@ -51,3 +51,21 @@ def summary_line(finding: Finding, lang: str | None = None) -> str:
         place = printable(f"{source_path(source.file)}:{source.line}")
     whole = "".join(prose.headline())
     return prose.say("report.summary_line", headline=whole, place=place)
+
+
+def fault_text(where: str, lang: str | None = None) -> str:
+    """Return in one line that a part of numcheck failed by its own fault.
+
+    Args:
+        where: key of the text that names the part.
+        lang: as for `numcheck.report.messages.text`.
+
+    Example:
+        >>> fault_text("fault.capture", "en")[:59]
+        'note[N901]: numcheck itself failed in the capture of a call'
+    """
+    from numcheck.report.messages import text
+
+    level = text("report.level.note", lang)
+    headline = text("report.headline", lang, level=level, id="N901")
+    return headline + text("rule.N901.title", lang, where=where)

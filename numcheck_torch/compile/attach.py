@@ -19,6 +19,7 @@ from torch._dynamo.eval_frame import (
     innermost_backend,
 )
 
+from numcheck.record.notice import notice
 from numcheck_torch.compile.backend import observed_backend
 from numcheck_torch.compile.observer import Observer
 from numcheck_torch.scope import plain_path
@@ -90,7 +91,8 @@ def _observed_in_place(
         None if found is None else _again(found.context, observer, prefix, type(module))
     )
     if found is None or again is None:
-        observer.note(f"the compiled module {prefix or 'itself'} cannot be observed")
+        closed = notice("notice.module_closed", module=prefix)
+        observer.note(closed if prefix else "notice.model_closed")
         yield
         return
     observer.modules.update(map(id, module.modules()))
@@ -139,12 +141,12 @@ def _again(context: Any, observer: Observer, prefix: str, kind: type[nn.Module])
     """Return what compiles as a context of Dynamo's does, observed."""
     callback = getattr(context, "callback", None)
     if not callable(callback):
-        observer.note("a module is compiled in a way that cannot be observed")
+        observer.note("notice.compiled_otherwise")
         return None
     backend = innermost_backend(callback)
     options = getattr(backend, "config", {})
     if isinstance(options, dict) and options.get("triton.cudagraphs"):
-        observer.note("CUDA graphs: extremes are copied out after each run")
+        observer.note("notice.cuda_graphs")
     return torch._dynamo.optimize(
         observed_backend(backend, observer, prefix, kind.__name__),
         nopython=bool(getattr(context, "fullgraph", False)),

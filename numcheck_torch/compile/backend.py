@@ -18,6 +18,7 @@ import torch._functorch.aot_autograd
 from torch._guards import TracingContext
 from torch.utils._python_dispatch import _disable_current_modes
 
+from numcheck.record.notice import notice
 from numcheck_torch.compile.extra_output import add_extremes
 from numcheck_torch.compile.place import JointGraph, Place
 from numcheck_torch.compile.table import tabulate
@@ -62,7 +63,7 @@ def observed_backend(
             found = backend(module, inputs, **options)
         if observer.graphs == graphs:
             name = getattr(backend, "__name__", type(backend).__name__)
-            observer.note(f"backend {name} did not hand a graph to AOTAutograd")
+            observer.note(notice("notice.no_graph", backend=name))
         return found
 
     return compiled

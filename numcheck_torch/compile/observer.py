@@ -6,6 +6,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Protocol
 
+from numcheck.record.notice import notice
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -65,10 +67,8 @@ class Observer:
         """Count a graph that was compiled."""
         self.graphs += 1
         if table.unmeasured:
-            self.note(
-                f"{table.unmeasured} tensors of a compiled {table.phase} graph have "
-                "sizes that only data decide; they are not measured"
-            )
+            n, phase = table.unmeasured, table.phase
+            self.note(notice("notice.sizes_of_data", n=n, phase=phase))
 
     def unrecorded(self) -> contextlib.AbstractContextManager[None]:
         """Keep what a compiled graph calls from being recorded a second time."""

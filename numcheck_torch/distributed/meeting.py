@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol
 
 from numcheck.errors import NonFiniteError
 from numcheck.monitor import NumcheckWarning
+from numcheck.record.notice import notice
 from numcheck_torch.distributed.averaged import hook_of
 from numcheck_torch.distributed.companions import Companions
 from numcheck_torch.distributed.place import is_connected
@@ -90,7 +91,7 @@ class Ranks:
         self._called = called
         self._companions = Companions.gathered(ranks)
         if self._companions is None:
-            return "not every rank is watched, so ranks do not stop together"
+            return "notice.ranks_unwatched"
         return ""
 
     def averaging(self, model: torch.nn.Module) -> str | None:
@@ -134,7 +135,7 @@ class Ranks:
             except (NonFiniteError, NumcheckWarning) as error:
                 stopped = error
             except Exception:  # noqa: BLE001 - the others wait for a word
-                monitor.fault("the look at a step of several ranks")
+                monitor.fault("fault.several_ranks")
             own = tuple(getattr(stopped, "findings", ())) or tuple(
                 found
                 for found in monitor.findings
@@ -161,7 +162,7 @@ class Ranks:
             heard: list[tuple[Finding, ...]] = companions.words(own)
         except Exception:  # noqa: BLE001 - a companion is gone, and so is the group
             self._companions = None
-            monitor.fault("the agreement between ranks")
+            monitor.fault("fault.agreement")
             return ()
         if level >= _FAILED:
             monitor.stop()
@@ -169,16 +170,7 @@ class Ranks:
             return ()
         first: tuple[Finding, ...] = next((found for found in heard if found), ())
         if first:
-            monitor.observe(
-                note=_told(first[0].rank, own_is_bad=self._level is not None)
-            )
+            is_harmed = self._level is not None
+            how = "notice.harmed_by_rank" if is_harmed else "notice.stopped_with_rank"
+            monitor.observe(note=notice(how, rank=first[0].rank))
         return first
-
-
-def _told(rank: int, *, own_is_bad: bool) -> str:
-    if own_is_bad:
-        return (
-            "this rank's own step is finite; what is not came from rank "
-            f"{rank} through a collective"
-        )
-    return f"nothing failed on this rank; it stopped with rank {rank}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import distributed
 
+from numcheck.record.notice import notice
 from numcheck_torch.unwrap import core_of
 
 if TYPE_CHECKING:
@@ -32,17 +33,11 @@ def why_not_replayed(model: torch.nn.Module) -> str | None:
     if not (distributed.is_available() and distributed.is_initialized()):
         return None
     if _is_sharded(model):
-        return (
-            "its parameters are sharded over several processes, and gathering them "
-            "again takes all of these at once; local shards were looked at instead"
-        )
+        return "refusal.sharded"
     for module in model.modules():
         names = _names(module)
         if names & _SPEAKING and module.training:
-            return (
-                f"a {type(module).__name__} in it computes with the other processes' "
-                "values; inputs, parameters and gradients were looked at instead"
-            )
+            return notice("refusal.synchronised", module=type(module).__name__)
     return None
 
 

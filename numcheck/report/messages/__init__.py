@@ -9,6 +9,9 @@ title is used), ``evidence.KEY`` and ``advice.KEY``; `Finding`'s named fields fi
 A word that follows a number is written with both its forms, behind the number's field:
 ``{n} {n:sample|samples}`` says "1 sample" and "2 samples".
 
+A field that is a recorded remark (`numcheck.record.notice`) is told in the language of
+the text it fills.
+
 A text that is missing, or that a field is missing for, must never cost a user the
 report: `text` then shows the key and the fields. With the environment variable
 NUMCHECK_STRICT_MESSAGES set, as in the tests, it is an error.
@@ -24,13 +27,22 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final, Literal
 
 from numcheck.errors import ArgumentError, NumcheckError
+from numcheck.record.notice import read_notice
 from numcheck.report.figures import compact
 from numcheck.report.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["LANGUAGES", "Language", "MessageError", "has_text", "language", "text"]
+__all__ = [
+    "LANGUAGES",
+    "Language",
+    "MessageError",
+    "has_text",
+    "language",
+    "text",
+    "told",
+]
 
 Language = Literal["en", "zh"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "zh")
@@ -99,7 +111,7 @@ def text(key: str, lang: str | None = None, /, **fields: object) -> str:
     except MessageError:
         if os.environ.get("NUMCHECK_STRICT_MESSAGES"):
             raise
-        listed = ", ".join(f"{k}={_shown(v)}" for k, v in fields.items())
+        listed = ", ".join(f"{k}={_shown(v, lang)}" for k, v in fields.items())
         return printable(f"{key} ({listed})" if listed else key)
 
 
@@ -138,7 +150,7 @@ def _filled(key: str, lang: Language, fields: Mapping[str, object]) -> str:
         msg = f"no text {key!r} in {lang}"
         raise MessageError(msg) from None
     try:
-        return template.format_map({k: _Shown(k, v) for k, v in fields.items()})
+        return template.format_map({k: _Shown(k, v, lang) for k, v in fields.items()})
     except (KeyError, ValueError, TypeError, IndexError) as error:
         msg = f"text {key!r} in {lang} cannot be filled from {dict(fields)}: {error!r}"
         raise MessageError(msg) from error
@@ -147,19 +159,42 @@ def _filled(key: str, lang: Language, fields: Mapping[str, object]) -> str:
 class _Shown:
     """A field's value; formats as people read it unless the text says how."""
 
-    def __init__(self, name: str, value: object) -> None:
+    def __init__(self, name: str, value: object, lang: Language) -> None:
         self.value = _KINDS.get(str(value), value) if name == "kind" else value
+        self._lang = lang
 
     def __format__(self, specification: str) -> str:
         if not specification:
-            return _shown(self.value)
+            return _shown(self.value, self._lang)
         if "|" in specification:
             one, many = specification.split("|")
             return one if str(self.value) == "1" else many
         return printable(format(self.value, specification))
 
 
-def _shown(value: object) -> str:
+def _shown(value: object, lang: str | None) -> str:
     if isinstance(value, float):
         return compact(value)
-    return printable(str(value))
+    return told(str(value), lang)
+
+
+def told(said: str, lang: str | None = None) -> str:
+    """Return a recorded remark in a language, any other text as it is, printable.
+
+    Args:
+        said: what `numcheck.record.notice.notice` wrote, or a sentence.
+        lang: as for `text`.
+
+    Example:
+        >>> told("notice.nothing_called", "en")
+        'notice.nothing_called'
+        >>> told('notice.update_repeated {"step": 3}', "en")
+        'the update of step 3 was repeated on repaired parameters'
+    """
+    remark = read_notice(said)
+    if remark is None:
+        return printable(said)
+    try:
+        return _filled(remark[0], language(lang), remark[1])
+    except MessageError:  # of another version, or damaged
+        return printable(said)

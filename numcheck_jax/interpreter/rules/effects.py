@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck.record.notice import notice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,10 +28,9 @@ def silenced(
         CannotRunError: the program goes on with what the callback returns.
     """
     if eqn.outvars:
-        line = f" at {frame.line.file}:{frame.line.line}" if frame.line else ""
-        msg = (
-            f"the step calls {eqn.primitive.name}{line} and uses what it returns; "
-            "calling it again could change the outside world"
-        )
-        raise CannotRunError(msg)
+        op = eqn.primitive.name
+        if frame.line is None:
+            raise CannotRunError(notice("refusal.callback", op=op))
+        place = f"{frame.line.file}:{frame.line.line}"
+        raise CannotRunError(notice("refusal.callback_at", op=op, place=place))
     return []

@@ -53,7 +53,9 @@ ADAPTERS = {
     for name in ("numcheck_torch", "numcheck_jax")
     for text in strings_in_code(PACKAGE.parents[1] / name)
 }
-IDS = sorted(s for s in CODE if ID.fullmatch(s))
+OWN_FAULT = "N901"
+"""Told by the monitor, not found in a step."""
+IDS = sorted({OWN_FAULT, *(s for s in CODE if ID.fullmatch(s))})
 
 
 def test_both_languages_have_the_same_texts_with_the_same_fields() -> None:

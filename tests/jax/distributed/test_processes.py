@@ -67,11 +67,11 @@ def test_process_with_the_fault_names_it(told: Any, name: str) -> None:
 def test_other_process_says_that_the_fault_is_elsewhere(told: Any, name: str) -> None:
     (finding,) = told[1 - FAULTY][name]["findings"]
     assert (finding["id"], finding["op"]) == ("N903", "loss")
-    assert "another process" in finding["why"][0]
+    assert finding["why"] == ["refusal.born_elsewhere"]
 
 
 def test_step_that_needs_the_others_is_not_run_again_and_says_so(told: Any) -> None:
     for process in told:
         (finding,) = process["split weight"]["findings"]
         assert finding["id"] == "N903"
-        assert finding["why"][0].startswith("other processes hold parts")
+        assert finding["why"][0].startswith("refusal.other_processes")

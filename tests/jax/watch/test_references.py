@@ -90,4 +90,4 @@ def test_reference_too_large_to_copy_is_said(monkeypatch: pytest.MonkeyPatch) ->
     step.numcheck.close()
     (finding,) = step.numcheck.findings
     assert finding.id == "N903"
-    assert "too large" in str(finding.evidence)
+    assert "refusal.mutable_large" in str(finding.evidence)

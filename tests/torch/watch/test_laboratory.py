@@ -123,7 +123,7 @@ def test_first_parameters_too_large_to_keep_cannot_be_tried(
 ) -> None:
     monkeypatch.setattr("numcheck_torch.initial._memory", lambda: 0)
     laboratory = laboratory_of(Breaks(), inputs())
-    with pytest.raises(CannotRunError, match="too large"):
+    with pytest.raises(CannotRunError, match="first_parameters_large"):
         laboratory.at_initial_parameters()
 
 
