@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from numcheck.encodable import make_writable
 from numcheck.errors import ArgumentError, NonFiniteError, NumcheckError
 
 __all__ = ["main"]
@@ -74,6 +75,7 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> Any:  # noqa: ANN401 - click decides
     """Run the command line; exit 0 clean, 1 with findings, 2 on an error."""
+    make_writable()
     try:
         _check_language()
         return cli.main(arguments, prog_name="numcheck")

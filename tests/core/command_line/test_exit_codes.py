@@ -109,7 +109,7 @@ CALLS: dict[str, tuple[str, str | None, str]] = {
 def ending(command: str, arguments: str, inputs: dict[str, str]) -> int | str | None:
     """Returns the exit code of a command."""
     with pytest.raises(SystemExit) as ended:
-        main([command, *arguments.format(**inputs).split()])
+        main([command, *(word.format(**inputs) for word in arguments.split())])
     return ended.value.code
 
 

@@ -87,7 +87,8 @@ def test_notes_alone_are_clean(tmp_path: Path) -> None:
 def test_columns_of_a_table(tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
     lines = [f"{i / 100},Rome,{i % 3}" for i in range(100)]
-    table.write_text("\ufeffage,city,kind\n" + "\n".join(lines) + "\n,Paris,3\n")
+    text = "\ufeffage,city,kind\n" + "\n".join(lines) + "\n,Paris,3\n"
+    table.write_text(text, "utf-8")
     result = run(table, "--labels", "kind", "--classes", 3)
     assert "t[100, 'age']" in result.output
     assert "kind[100] is 3" in result.output
