@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Literal
+import re
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final, Literal
 
 from numcheck.errors import ArgumentError
 from numcheck.formats import encode, get, quantize
@@ -16,8 +18,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Fate", "Outcome", "fate_of", "parse_value"]
 
+_LARGEST: Final = "1.7976931348623157e308"
+# A digit other than zero, before any exponent.
+_SIGNIFICANT: Final = re.compile(r"[+-]?(0x[0.]*[1-9a-f]|[0.]*[1-9])")
+
 Outcome = Literal[
-    "exact", "rounded", "subnormal", "flushed", "clipped", "overflow", "nan", "inf"
+    "exact",
+    "rounded",
+    "subnormal",
+    "flushed",
+    "lifted",
+    "clipped",
+    "overflow",
+    "absent",
+    "nan",
+    "inf",
 ]
 
 
@@ -31,8 +46,10 @@ class Fate:
         result: what it becomes; a saturating cast gives `saturated` instead.
         saturated: what it becomes where overflow gives the largest number.
         outcome: ``exact``; ``rounded``; ``subnormal`` (rounded, with fewer bits);
-            ``flushed`` to zero; ``clipped`` (above the largest number, rounded to
-            it); ``overflow``; or ``nan`` and ``inf``, which went in as such.
+            ``flushed`` to zero; ``lifted`` to the smallest number of a format without
+            zero; ``clipped`` (beyond the largest number, rounded to it);
+            ``overflow``; ``absent`` (zero and negative numbers, where a format has
+            none); or ``nan`` and ``inf``, which went in as such.
         code: bit pattern of the result; None where the format has none for it.
         relative_error: |result - value| / |value|; None where it has no meaning.
         below: largest value of the format not above `value`.
@@ -74,7 +91,7 @@ def fate_of(value: float, fmt: object) -> Fate:
         value=value,
         result=result,
         saturated=quantize(value, target, overflow="saturate").item(),
-        outcome=_outcome(value, result, target),
+        outcome=_outcome(value, result, target, leaves=bool(distance.overflows)),
         code=_code(value, target),
         relative_error=_relative_error(value, result),
         below=quantize(value, target, rounding="down", overflow="saturate").item(),
@@ -87,10 +104,10 @@ def fate_of(value: float, fmt: object) -> Fate:
 
 
 def parse_value(written: str) -> float:
-    """Return the number that a person wrote: decimal, hexadecimal or a power of two.
+    """Return the number that a person wrote: decimal, hexadecimal, a/b or a^b.
 
     Raises:
-        ArgumentError: it is none of these.
+        ArgumentError: it is none of these, or none that a float64 can be near.
 
     Example:
         >>> parse_value("1e-8"), parse_value("2^-24") == 2**-24, parse_value("0x1p4")
@@ -98,25 +115,47 @@ def parse_value(written: str) -> float:
     """
     tidy = written.strip().replace("\u2212", "-").replace("_", "").replace("**", "^")
     try:
-        if "^" in tidy:
-            base, _, exponent = tidy.partition("^")
-            sign = -1.0 if base.startswith("-") else 1.0
-            return sign * float(base.lstrip("+-")) ** int(exponent.strip("()"))
-        if "0x" in tidy.lower():
-            return float.fromhex(tidy)
-        return float(tidy)
-    except (ValueError, OverflowError) as error:
+        value = _value(tidy)
+    except OverflowError:
+        value = math.inf
+    except (ValueError, ZeroDivisionError) as error:
         raise ArgumentError(
-            f"{written!r} is no number; write 70000, 1e-8, 2^-24, 0x1p-24, inf or nan"
+            f"{written!r} is no number; write 70000, 1e-8, 1/3, 2^-24, 0x1p-24, inf "
+            "or nan"
         ) from error
+    if math.isinf(value) and "inf" not in tidy.lower():
+        raise ArgumentError(f"{written!r} is above the largest float64, {_LARGEST}")
+    if value == 0 and _SIGNIFICANT.match(tidy.lower()):
+        raise ArgumentError(f"{written!r} is below the smallest float64, 4.94e-324")
+    return value
 
 
-def _outcome(value: float, result: float, fmt: Format) -> Outcome:
+def _value(tidy: str) -> float:
+    if "^" in tidy:
+        base, _, exponent = tidy.partition("^")
+        sign = -1.0 if base.startswith("-") else 1.0
+        return sign * float(base.lstrip("+-")) ** int(exponent.strip("()"))
+    if "/" in tidy:
+        above, below = tidy.split("/")
+        return float(Fraction(above) / Fraction(below))
+    return float.fromhex(tidy) if "0x" in tidy.lower() else float(tidy)
+
+
+def _outcome(value: float, result: float, fmt: Format, *, leaves: bool) -> Outcome:
     if not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf"
-    if value > fmt.max or value < fmt.min:
-        stays = math.isfinite(result) and not fmt.overflows(abs(value))
-        return "clipped" if stays else "overflow"
+    if not fmt.has_zero and value <= 0:
+        return "absent"
+    if leaves:
+        return "overflow"
+    if fmt.min <= value <= fmt.max:
+        return _within(value, result, fmt)
+    if result == 0:
+        return "flushed"
+    return "lifted" if 0 < value < fmt.smallest_normal else "clipped"
+
+
+def _within(value: float, result: float, fmt: Format) -> Outcome:
     if result == value:
         return "exact"
     if result == 0:

@@ -154,7 +154,7 @@ def _fate_paragraph(fate: Fate, lang: str | None) -> str:
     if known:
         lines.append("  " + text("calculator.also", lang).join(known))
     margins = ("headroom", "overflow_margin", "underflow_margin", "flush_margin")
-    if fate.headroom is not None:
+    if fate.headroom is not None and fate.outcome != "absent":
         facts = [(say(key), bits_text(getattr(fate, key))) for key in margins]
         lines.append(_facts(facts))
     return "\n".join(lines)

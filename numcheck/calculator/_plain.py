@@ -59,13 +59,15 @@ def bits_text(value: float | None) -> str:
     """Return a distance in bits with its sign.
 
     Example:
-        >>> bits_text(1.25), bits_text(-0.0004), bits_text(None)
-        ('+1.25', '−0.0004', '–')
+        >>> bits_text(1.25), bits_text(-0.0004), bits_text(-4.4e-5), bits_text(None)
+        ('+1.25', '−0.0004', '−4e-05', '–')
     """
     if value is None:
         return "–"
     if math.isinf(value):
         return "+∞" if value > 0 else "−∞"
+    if 0 < abs(value) < 1e-4:
+        return f"{value:+.0e}".replace("-", "\u2212", value < 0)
     digits = 2 if abs(value) >= 0.01 or value == 0 else 4
     return f"{value:+.{digits}f}".replace("-", "\u2212")
 

@@ -67,7 +67,7 @@ def range_(
 ) -> None:
     """Say what becomes of each VALUE in FORMAT, and how far its limits are.
 
-    Values are written 70000, -1e-8, 2^-24, 0x1p-24, inf or nan.
+    Values are written 70000, -1e-8, 1/3, 2^-24, 0x1p-24, inf or nan.
     """
     from numcheck.calculator._fate import fate_of, parse_value
     from numcheck.calculator._pages import range_page

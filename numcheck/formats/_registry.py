@@ -200,7 +200,8 @@ def _unknown_text(text: str, name: str) -> str:
     near = _family(name)
     if not near:
         known = [*_BY_NAME, *SCALAR_FORMATS, *BLOCK_FORMATS, *BLOCK_ALIASES]
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+        swapped = [one for one in known if sorted(one) == sorted(name)]
+        near = swapped[:1] or difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     quoted = [repr(one) for one in near]
     meant = " or ".join(filter(None, (", ".join(quoted[:-1]), *quoted[-1:])))
     hint = f"; did you mean {meant}?" if meant else ""

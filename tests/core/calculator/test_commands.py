@@ -90,6 +90,7 @@ FATES = [
     ("2^-24", "exact", "0x0001"),
     ("-2**-14", "exact", "0x8400"),
     ("0x1p4", "exact", "0x4c00"),
+    ("1/3", "rounded", "0x3555"),
     ("nan", "nan", "0x7e00"),
     ("-inf", "inf", "0xfc00"),
     ("0", "exact", "0x0000"),
@@ -106,6 +107,26 @@ def test_each_value_meets_its_fate() -> None:
     overflowed = fates[0]
     assert (overflowed["result"], overflowed["saturated"]) == ("inf", 65504.0)
     assert overflowed["headroom"] == pytest.approx(math.log2(65504 / 70000))
+
+
+@pytest.mark.parametrize(
+    ("fmt", "fates"),
+    [
+        (
+            "e8m0",
+            {"1e-40": "lifted", "0": "absent", "-3": "absent", "1e39": "overflow"},
+        ),
+        ("uint8", {"-0.3": "flushed", "-0.7": "overflow", "255.4": "clipped"}),
+        ("int8", {"-128.4": "clipped", "-128": "exact", "-129": "overflow"}),
+        ("hif8", {"40959": "clipped", "40960": "overflow"}),
+    ],
+    ids=["e8m0", "uint8", "int8", "hif8"],
+)
+def test_a_value_meets_its_fate_where_limits_differ_by_sign(
+    fmt: str, fates: dict[str, str]
+) -> None:
+    found = json.loads(run("range", fmt, "--json", *fates).output)
+    assert [fate["outcome"] for fate in found] == list(fates.values())
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -235,7 +256,11 @@ def test_a_damaged_file_is_an_error_that_names_it(
     ("arguments", "said"),
     [
         (["range", "fp16", "abc"], "'abc' is no number"),
+        (["range", "fp16", "1/3/4"], "'1/3/4' is no number"),
+        (["range", "fp16", "1e400"], "above the largest float64"),
+        (["range", "fp16", "2^-2000"], "below the smallest float64"),
         (["range", "flot16", "1"], "did you mean 'float16'"),
+        (["range", "fp61", "1"], "did you mean 'fp16'"),
         (["range", "mxfp4", "1"], "block format"),
         (["formats", "nothing-like-it"], "unknown number format"),
         (["fit", "missing.npy"], "No such file"),
