@@ -25,7 +25,7 @@ def pytest_configure() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for name in ("FORCE_COLOR", "NUMCHECK_RUN"):
         os.environ.pop(name, None)
-    profile = os.environ.get("HYPOTHESIS_PROFILE", "numcheck")
+    profile = os.environ.get("HYPOTHESIS_PROFILE") or "numcheck"
     hypothesis.settings.load_profile(profile)
 
 

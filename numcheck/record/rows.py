@@ -77,16 +77,14 @@ def unpacked(rows: npt.NDArray[np.void]) -> Iterator[tuple[int, int, Summary]]:
 
 
 def valid_rows(data: bytes | memoryview) -> tuple[npt.NDArray[np.void], int]:
-    """Return the records at the start of `data` that are whole, and bytes left over.
+    """Return the records that are whole, and how many bytes are none of theirs.
 
-    Reading stops at the first record whose checksum does not match: what a crash
-    tore is always the end.
+    What a crash tore is at the end. A record in the middle whose checksum does not
+    match, as a failing disk leaves it, never hides those after it.
     """
-    whole = len(data) // ROW.itemsize
-    rows = np.frombuffer(data, ROW, count=whole)
-    wrong = np.flatnonzero(rows["checksum"] != np.array(_checksums(rows), np.uint32))
-    good = int(wrong[0]) if len(wrong) else whole
-    return rows[:good], len(data) - good * ROW.itemsize
+    rows = np.frombuffer(data, ROW, count=len(data) // ROW.itemsize)
+    rows = rows[rows["checksum"] == np.array(_checksums(rows), np.uint32)]
+    return rows, len(data) - rows.nbytes
 
 
 def with_exponents(summary: Summary, counts: Mapping[int, int] | None) -> Summary:

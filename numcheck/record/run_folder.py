@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numcheck.errors import RunFolderError
+from numcheck.record.appending import append, write_whole
 from numcheck.record.notice import notice
 from numcheck.record.site_json import json_line
 from numcheck.record.thinning import (
@@ -105,8 +106,8 @@ class RunWriter:
 
     def complete(self, known: Mapping[str, Any]) -> None:
         """Say anew what is known of the last incident; the later word counts."""
-        with (self._rank_path / "incidents.jsonl").open("ab") as file:
-            file.write(json_line({**self._incident, **known}))
+        line = json_line({**self._incident, **known})
+        append(self._rank_path / "incidents.jsonl", line)
 
     def witness(self, name: str, tensors: Mapping[str, Any]) -> Path:
         """Keep tensors (NumPy arrays) as ``witness/NAME.safetensors``.
@@ -169,16 +170,25 @@ def open_run(folder: str | os.PathLike[str], most: int | None = None) -> Run:
     summaries: dict[tuple[int, int], Mapping[int, Summary]] = {}
     events = []
     incidents: list[IncidentFiles] = []
+    unread = 0
     folders = _rank_folders(attempt)
     steps, recorded = _thinned([path for _, path in folders], most)
     for rank, path in folders:
-        files = read_rank(path, steps)
+        try:
+            files = read_rank(path, steps)
+        except RunFolderError:
+            notes.append(_of_rank(rank, notice("unread.nothing")))
+            unread += 1
+            continue
         notes += [_of_rank(rank, note) for note in files.notes]
         # Ranks run the same program; the longest list of sites holds the others'.
         sites = max(sites, tuple(files.sites), key=len)
         events += [dataclasses.replace(e, rank=rank) for e in files.events]
         summaries |= {(step, rank): s for step, s in files.summaries.items()}
         incidents += _read_incidents(path, rank, notes)
+    if unread == len(folders):
+        msg = f"{attempt} holds no trace: no rank's sites.jsonl is there"
+        raise RunFolderError(msg)
     events.sort(key=lambda e: (e.step, e.rank))
     trace = Trace(sites, summaries, tuple(events), meta)
     return Run(attempt, trace, tuple(incidents), tuple(notes), recorded)
@@ -266,7 +276,7 @@ def _write_meta(path: Path, extra: dict[str, Any]) -> None:
         "versions": {p: v for p in _PACKAGES if (v := _version(p))},
         **extra,
     }
-    path.write_bytes(json_line(values))
+    write_whole(path, json_line(values))
 
 
 def _version(package: str) -> str | None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from numcheck.errors import RunFolderError
 from numcheck.record import rows as binary
+from numcheck.record.appending import append, write_whole
 from numcheck.record.notice import notice
 from numcheck.record.site import Site
 from numcheck.record.site_json import (
@@ -109,9 +110,7 @@ class TraceWriter:
         self.events(trace.events)
 
     def _append(self, name: str, chunks: Iterator[bytes] | Sequence[bytes]) -> None:
-        # Opened anew each time: nothing stays open that a crash or a fork could harm.
-        with (self._folder / name).open("ab") as file:
-            file.write(b"".join(chunks))
+        append(self._folder / name, b"".join(chunks))
 
     def _next_segment(self) -> None:
         self._segment += 1
@@ -129,9 +128,7 @@ def _thin_out(path: Path) -> None:
     """Keep every tenth step of a segment; a crash leaves the old or the new file."""
     rows, _ = binary.valid_rows(path.read_bytes())
     kept = rows[rows["step"] % THINNED_TO == 0]
-    beside = path.with_suffix(".tmp")
-    beside.write_bytes(kept.tobytes())
-    beside.replace(path)
+    write_whole(path, kept.tobytes())
 
 
 class RankFiles:
@@ -159,7 +156,7 @@ def read_sites(folder: Path, notes: list[str]) -> list[Site]:
 
 
 def read_rank(folder: Path, steps: Container[int] | None = None) -> RankFiles:
-    """Read one rank's folder. A torn last record is dropped with a note.
+    """Read one rank's folder. Damaged records are dropped with a note.
 
     Args:
         folder: of one rank.

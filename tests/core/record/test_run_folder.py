@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import ml_dtypes
@@ -29,7 +30,6 @@ from numcheck.record.witness import load_tensors, save_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from numcheck.record import Trace
 
@@ -124,14 +124,79 @@ def test_a_run_cut_at_any_byte_keeps_every_whole_record(tmp_path: Path) -> None:
         assert bool(run.notes) == (cut % binary.ROW.itemsize != 0)
 
 
-def test_a_flipped_bit_in_a_record_is_noticed(tmp_path: Path) -> None:
-    packed = bytearray(binary.pack(0, {0: Summary(n=1), 1: Summary(n=2)}).tobytes())
-    for position in range(binary.ROW.itemsize, len(packed)):
+def test_a_flipped_bit_in_a_record_costs_that_record_alone() -> None:
+    held = {i: Summary(n=i + 1) for i in range(3)}
+    packed = bytearray(binary.pack(0, held).tobytes())
+    for position in range(len(packed)):
         damaged = packed.copy()
         damaged[position] ^= 0x10
         rows, left = binary.valid_rows(bytes(damaged))
-        assert len(rows) == 1
+        whole = {0, 1, 2} - {position // binary.ROW.itemsize}
+        assert {site for _, site, _ in binary.unpacked(rows)} == whole
         assert left == binary.ROW.itemsize
+
+
+def test_a_disk_that_is_full_for_a_while_costs_what_did_not_fit(
+    tmp_path: Path,
+) -> None:
+    """A limit on the size of files stands for the disk."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    sites = [Site(i, f"op{i}", "forward") for i in range(40)]
+    writer = RunWriter(tmp_path)
+    lost = set()
+    try:
+        for step in range(40):
+            # In the middle of a record, of a line, and of the lines of one write.
+            limit = 700 if 5 <= step < 9 else soft
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+            try:
+                writer.trace.sites(sites[: 4 * step])
+                writer.trace.step(step, {i: Summary(n=step) for i in range(step)})
+                writer.trace.events([Event("loss", step, 1.0)])
+            except OSError:
+                lost.add(step)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert lost == {5, 6, 7, 8}
+    run = open_run(tmp_path)
+    assert run.notes == ()
+    assert [site.op for site in run.trace.sites] == [site.op for site in sites]
+    assert {event.step for event in run.trace.events} == {*range(40)} - lost
+    assert {step for step, _ in run.trace.summaries} == {*range(1, 40)} - lost
+
+
+def test_meta_json_is_never_there_in_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def torn(path: Path, data: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(data[: len(data) // 2])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_bytes", torn)
+    with pytest.raises(KeyboardInterrupt):
+        RunWriter(tmp_path)
+    monkeypatch.undo()
+    assert not list(tmp_path.rglob("meta.json"))
+    assert RunWriter(tmp_path, rank=1).path.name == "attempt-001"
+    assert json.loads((tmp_path / "attempt-001" / "meta.json").read_bytes())["schema"]
+
+
+def test_a_rank_that_ended_before_its_first_word_hides_no_other(
+    tmp_path: Path,
+) -> None:
+    for rank in range(3):
+        writer = RunWriter(tmp_path, rank=rank)
+        writer.trace.events([Event("loss", 0, float(rank))])
+    (writer.path / "rank00001" / "sites.jsonl").unlink()
+    run = open_run(tmp_path)
+    assert [event.rank for event in run.trace.events] == [0, 2]
+    assert len(run.notes) == 1
+    for rank in (0, 2):
+        (writer.path / f"rank{rank:05d}" / "sites.jsonl").unlink()
+    with pytest.raises(RunFolderError, match="holds no trace"):
+        open_run(tmp_path)
 
 
 def test_one_bad_line_never_hides_the_others(tmp_path: Path) -> None:
