@@ -3,17 +3,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import os
 import sys
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
+from numcheck.command_help import language_of, spoken
 from numcheck.encodable import make_writable
 from numcheck.errors import ArgumentError, NonFiniteError, NumcheckError
+from numcheck.report.messages import LANGUAGES, language, text
+from numcheck.usage_errors import usage_error
+
+if TYPE_CHECKING:
+    from numcheck.report.messages import Language
 
 __all__ = ["main"]
 
@@ -44,12 +51,11 @@ class _Lazy(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command by name; None when there is none."""
-        del ctx
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
-        return command
+        return spoken(command, cmd_name, language_of(ctx))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -67,26 +73,49 @@ class _Lazy(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=_Lazy)
 @click.version_option(package_name="numcheck")
 def cli() -> None:
     """Find out why a training run prints NaN."""
 
 
-def main(arguments: list[str] | None = None) -> Any:  # noqa: ANN401 - click decides
+def main(arguments: list[str] | None = None) -> None:
     """Run the command line; exit 0 clean, 1 with findings, 2 on an error."""
     make_writable()
+    given = sys.argv[1:] if arguments is None else arguments
+    lang = language()
     try:
         _check_language()
-        return cli.main(arguments, prog_name="numcheck")
+        lang = _wanted(given) or lang
+        command = spoken(cli, "numcheck", lang)
+        code = command.main(given, "numcheck", standalone_mode=False, obj=lang)
+        sys.exit(code if isinstance(code, int) else 0)
     except NonFiniteError as error:
         click.echo(error, err=True)
         sys.exit(1)
+    except click.ClickException as error:
+        click.echo(usage_error(error, lang), err=True)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo(text("help.frame.stopped", lang), err=True)
+    except BrokenPipeError:
+        # Nobody reads on; what is left must not fail again when Python flushes it.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (NumcheckError, OSError) as error:
         click.echo(f"numcheck: {error}", err=True)
     except Exception:  # noqa: BLE001 - Python's own exit code, 1, would say "findings"
         traceback.print_exc()
     sys.exit(2)
+
+
+def _wanted(arguments: list[str]) -> Language | None:
+    """Return the language that ``--lang`` names, which help and errors speak, too."""
+    for i, argument in enumerate(arguments):
+        name, _, value = argument.partition("=")
+        if name == "--lang":
+            said = value or (arguments[i + 1] if i + 1 < len(arguments) else "")
+            return next((known for known in LANGUAGES if known == said), None)
+    return None
 
 
 def _check_language() -> None:
@@ -99,8 +128,6 @@ def _check_language() -> None:
         ArgumentError: NUMCHECK_LANG names another one.
     """
     if wanted := os.environ.get("NUMCHECK_LANG"):
-        from numcheck.report.messages import LANGUAGES, language
-
         try:
             language(wanted)
         except ArgumentError as error:

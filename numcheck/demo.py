@@ -13,6 +13,7 @@ from numcheck.adapters import adapters
 from numcheck.errors import ArgumentError, MissingExtraError
 from numcheck.record.history import TraceHistory
 from numcheck.report.content import content_of
+from numcheck.report.messages import text
 from numcheck.report.writing import write_content
 
 if TYPE_CHECKING:
@@ -26,18 +27,12 @@ __all__ = ["demo"]
 
 
 @click.command()
-@click.option(
-    "--framework",
-    "wanted",
-    multiple=True,
-    help="Only this framework; by default every one that is installed.",
-)
+@click.option("--framework", "wanted", multiple=True)
 @click.option(
     "--output",
     default="report.html",
     show_default=True,
     type=click.Path(dir_okay=False),
-    help="Where to write the page.",
 )
 def demo(wanted: tuple[str, ...], output: str) -> None:
     """Break a small float16 training in each framework, explain it, write a page."""
@@ -48,7 +43,7 @@ def demo(wanted: tuple[str, ...], output: str) -> None:
         msg = "no framework is installed: pip install 'numcheck[torch,jax,flax]'"
         raise MissingExtraError(msg)
     click.echo(write_content(_together(monitors), output))
-    click.echo(f"report written to {output}")
+    click.echo(text("demo.written", path=output))
 
 
 def _chosen(wanted: tuple[str, ...]) -> Iterable[Adapter]:
@@ -61,17 +56,17 @@ def _chosen(wanted: tuple[str, ...]) -> Iterable[Adapter]:
 
 
 def _demonstrate(adapter: Adapter) -> Monitor | None:
-    click.echo(f"training a small language model in {adapter.name} …", err=True)
+    click.echo(text("demo.training", framework=adapter.name), err=True)
     started = time.perf_counter()
     try:
         monitor = adapter.demonstrate()
     except MissingExtraError as missing:
-        click.echo(f"  left out: {missing}", err=True)
+        click.echo(text("demo.left_out", why=missing), err=True)
         return None
     steps = [f.step for f in monitor.findings if f.severity == "error"]
-    took = time.perf_counter() - started
-    broke = f"broke at step {min(steps)}" if steps else "did not break"
-    click.echo(f"  {broke}; {took:.0f} s in all", err=True)
+    took = {"seconds": round(time.perf_counter() - started)}
+    fields = {"step": min(steps)} | took if steps else took
+    click.echo(text(f"demo.{'broke' if steps else 'held'}", **fields), err=True)
     return monitor
 
 

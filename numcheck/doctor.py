@@ -54,12 +54,9 @@ class Check:
 
 
 @click.command()
-@click.option("--lang", type=click.Choice(LANGUAGES), help="Language of the texts.")
+@click.option("--lang", type=click.Choice(LANGUAGES))
 def doctor(lang: str | None) -> None:
-    """Say what is installed, which devices answer, and what can be watched on them.
-
-    Exits with 0 when nothing is wrong, 1 when something is.
-    """
+    """Say what is installed, which devices answer, and what can be watched on them."""
     checks = [*_own(), *(c for a in adapters() for c in a.examine())]
     width = max(len(c.topic) for c in checks)
     for check in checks:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from numcheck.report.busy import busy
-from numcheck.report.messages import LANGUAGES
+from numcheck.report.messages import LANGUAGES, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,20 +27,9 @@ _FRAMEWORKS = {"pytorch": "torch"}
 
 @click.command(name="import")
 @click.argument("dump", metavar="DUMP", type=click.Path())
-@click.option(
-    "--run",
-    metavar="OUT",
-    type=click.Path(file_okay=False),
-    help="Also keep it as a run folder, for `numcheck report` and `numcheck compare`.",
-)
-@click.option(
-    "-o",
-    "--output",
-    metavar="PATH",
-    type=click.Path(dir_okay=False),
-    help="Also write PATH: .html, .json or .sarif by its ending.",
-)
-@click.option("--lang", type=click.Choice(LANGUAGES), help="Language of the report.")
+@click.option("--run", metavar="OUT", type=click.Path(file_okay=False))
+@click.option("-o", "--output", metavar="PATH", type=click.Path(dir_okay=False))
+@click.option("--lang", type=click.Choice(LANGUAGES))
 @click.pass_context
 def import_(
     context: click.Context,
@@ -49,11 +38,7 @@ def import_(
     output: str | None,
     lang: str | None,
 ) -> None:
-    """Diagnose DUMP, a folder that msprobe or CANN's overflow detection wrote.
-
-    Exits with 0 when nothing was found, 1 with findings (errors or warnings), 2 when
-    the dump cannot be read.
-    """
+    """Diagnose DUMP, a folder that msprobe or CANN's overflow detection wrote."""
     from numcheck.diagnose import diagnose
     from numcheck.record.foreign import read_dump, read_steps
     from numcheck.report.content import Content
@@ -79,7 +64,7 @@ def import_(
         write_file(content, target, lang)
     click.echo(terminal_report(content, lang), nl=False, color=True)
     if run is not None:
-        click.echo(f"run folder: {run}")
+        click.echo(text("import.kept", lang, path=run))
     context.exit(int(any(f.severity != "note" for f in content.findings)))
 
 

@@ -16,7 +16,7 @@ import click
 from numcheck.adapters import adapters
 from numcheck.errors import MissingExtraError, NonFiniteError, NumcheckError
 from numcheck.monitor import Options
-from numcheck.report.messages import LANGUAGES
+from numcheck.report.messages import LANGUAGES, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -55,46 +55,24 @@ class ScriptWatcher(Protocol):
 
 # What follows the script is its own; before it, a mistyped option is a mistake.
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("-m", "module", is_flag=True, help="SCRIPT is a module's name.")
-@click.option(
-    "--run",
-    "--folder",
-    "folder",
-    type=click.Path(),
-    help="Folder that keeps the trace.",
-)
+@click.option("-m", "module", is_flag=True)
+@click.option("--run", "--folder", "folder", type=click.Path())
 @click.option(
     "--on-error",
     type=click.Choice(["raise", "warn", "record", "skip"]),
     default="raise",
     show_default=True,
-    help="Stop at the first error, warn, only record, or skip the bad update.",
 )
 @click.option(
     "--level",
     type=click.Choice(["watch", "anchors", "trace"]),
     default="watch",
     show_default=True,
-    help="Look at results, at main operators, or at every operator of every step.",
 )
-@click.option("--every", type=click.IntRange(1), help="Audit a step every so many.")
-@click.option(
-    "--experiments/--no-experiments",
-    default=True,
-    show_default=True,
-    help="Run a failing step again with one thing changed, to tell the cause.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False),
-    help="Also write a report: .html, .json or .sarif by its ending.",
-)
-@click.option(
-    "--lang",
-    type=click.Choice(LANGUAGES),
-    help="Language; by default NUMCHECK_LANG, else the locale.",
-)
+@click.option("--every", type=click.IntRange(1))
+@click.option("--experiments/--no-experiments", default=True, show_default=True)
+@click.option("-o", "--output", type=click.Path(dir_okay=False))
+@click.option("--lang", type=click.Choice(LANGUAGES))
 @click.argument("script", metavar="SCRIPT")
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -112,12 +90,7 @@ def run(  # noqa: PLR0913 - one argument for each option
     script: str,
     arguments: tuple[str, ...],
 ) -> None:
-    """Run the training SCRIPT with its arguments, unmodified, under watch.
-
-    Its models and optimizers are found by themselves; the report goes to standard
-    error. Exits with 0 when nothing was found, 1 with findings (errors or warnings),
-    2 when the script failed by itself or nothing in it could be watched.
-    """
+    """Run the training SCRIPT with its arguments, unmodified, under watch."""
     from numcheck.report.writing import check_ending
 
     if output is not None:
@@ -201,12 +174,7 @@ def _told(
     if not monitors and has_failed:
         return FAILED  # its own traceback says why there was nothing to watch
     if not monitors:
-        click.echo(
-            "numcheck: nothing was watched: the script trained no model with an "
-            "optimizer in this process, and called no function that it jitted; watch "
-            "another function by numcheck.instrument(function)",
-            err=True,
-        )
+        click.echo(text("run.nothing_watched", lang), err=True)
         return FAILED
     content = _together(monitors)
     click.echo(write_content(content, output, lang), err=True)

@@ -18,14 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["fit", "formats", "range_"]
 
-_lang = click.option(
-    "--lang",
-    type=click.Choice(LANGUAGES),
-    help="Language; by default NUMCHECK_LANG, else the locale.",
-)
-_json = click.option(
-    "--json", "as_data", is_flag=True, help="Print JSON; non-finite numbers as strings."
-)
+_lang = click.option("--lang", type=click.Choice(LANGUAGES))
+_json = click.option("--json", "as_data", is_flag=True)
 # Reading less than this takes less time than a bar takes to appear.
 _SHOW_PROGRESS = 1 << 26
 
@@ -35,11 +29,7 @@ _SHOW_PROGRESS = 1 << 26
 @_json
 @_lang
 def formats(name: str | None, as_data: bool, lang: str | None) -> None:  # noqa: FBT001 - click passes options by keyword
-    """List number formats, or explain the format NAME.
-
-    Names of any framework work (fp16, torch.bfloat16, e4m3, mxfp4), and so do
-    descriptions such as e5m10, q8.8 and int12.
-    """
+    """List number formats, or explain the format NAME."""
     from numcheck.calculator._pages import format_data, format_page, formats_page
     from numcheck.calculator._plain import as_json
     from numcheck.formats import block_names, lookup, names
@@ -65,10 +55,7 @@ def range_(
     as_data: bool,  # noqa: FBT001 - click passes options by keyword
     lang: str | None,
 ) -> None:
-    """Say what becomes of each VALUE in FORMAT, and how far its limits are.
-
-    Values are written 70000, -1e-8, 1/3, 2^-24, 0x1p-24, inf or nan.
-    """
+    """Say what becomes of each VALUE in FORMAT, and how far its limits are."""
     from numcheck.calculator._fate import fate_of, parse_value
     from numcheck.calculator._pages import range_page
     from numcheck.calculator._plain import as_json
@@ -79,15 +66,9 @@ def range_(
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False))
-@click.option(
-    "--to",
-    "targets",
-    metavar="FORMAT",
-    multiple=True,
-    help="A format to try; may be repeated. By default the usual ones.",
-)
-@click.option("--tensor", metavar="NAME", help="Show this array of the file alone.")
-@click.option("--dtype", metavar="NAME", help="Read raw items as this dtype.")
+@click.option("--to", "targets", metavar="FORMAT", multiple=True)
+@click.option("--tensor", metavar="NAME")
+@click.option("--dtype", metavar="NAME")
 @_json
 @_lang
 def fit(
@@ -98,10 +79,7 @@ def fit(
     as_data: bool,  # noqa: FBT001 - click passes options by keyword
     lang: str | None,
 ) -> None:
-    """Say which formats hold the arrays of FILE (.npy, .npz, .safetensors).
-
-    The file is mapped into memory and read in pieces, so it may have any size.
-    """
+    """Say which formats hold the arrays of FILE (.npy, .npz, .safetensors)."""
     from numcheck.calculator._fit_pages import fit_data, fit_list_page, fit_page
     from numcheck.calculator._plain import as_json
     from numcheck.measure import DEFAULT_FORMATS

@@ -22,25 +22,13 @@ __all__ = ["compare"]
 @click.command()
 @click.argument("a", metavar="A", type=click.Path())
 @click.argument("b", metavar="B", type=click.Path())
-@click.option("--step-a", type=int, help="Step of A; by default its first.")
-@click.option("--step-b", type=int, help="Step of B; by default its first.")
-@click.option(
-    "--map",
-    "maps",
-    multiple=True,
-    metavar="NAME=NAME",
-    help="A module or parameter of A and its name in B. May be repeated.",
-)
-@click.option(
-    "-o",
-    "--output",
-    metavar="PATH",
-    type=click.Path(dir_okay=False),
-    help="Also write a page to PATH, which ends in .html.",
-)
-@click.option("--all", "whole", is_flag=True, help="List every point, not the worst.")
-@click.option("--lang", type=click.Choice(LANGUAGES), help="Language of the table.")
-@click.option("--width", type=click.IntRange(40), help="Cells in a line.")
+@click.option("--step-a", type=int)
+@click.option("--step-b", type=int)
+@click.option("--map", "maps", multiple=True, metavar="NAME=NAME")
+@click.option("-o", "--output", metavar="PATH", type=click.Path(dir_okay=False))
+@click.option("--all", "whole", is_flag=True)
+@click.option("--lang", type=click.Choice(LANGUAGES))
+@click.option("--width", type=click.IntRange(40))
 @click.pass_context
 def compare(  # noqa: PLR0913, PLR0917 - each is an option of the command
     context: click.Context,
@@ -54,12 +42,7 @@ def compare(  # noqa: PLR0913, PLR0917 - each is an option of the command
     lang: str | None,
     width: int | None,
 ) -> None:
-    """Compare two runs and name the first place where they part.
-
-    A and B are run folders of numcheck or dumps of msprobe, in any combination. Exits
-    with 0 when they differ by rounding alone, 1 when they part, 2 on an error or when
-    they have no point in common.
-    """
+    """Compare two runs and name the first place where they part."""
     from numcheck.report.comparison import comparison_table
     from numcheck.report.writing import check_ending, write_text
 

@@ -27,25 +27,12 @@ _SOON_S = 1.0
 
 @click.command()
 @click.argument("path", metavar="FILE|FOLDER", type=click.Path())
-@click.option("--dtype", metavar="NAME", help="Format the model computes in.")
-@click.option("--classes", type=click.IntRange(1), help="Number of classes.")
-@click.option(
-    "--labels",
-    multiple=True,
-    metavar="NAME",
-    help="Array or column that holds labels. May be repeated.",
-)
-@click.option(
-    "--ignore-index", default=-100, help="Label that the loss leaves out (-100)."
-)
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON; non-finite as strings."
-)
-@click.option(
-    "--lang",
-    type=click.Choice(LANGUAGES),
-    help="Language; by default NUMCHECK_LANG, else the locale.",
-)
+@click.option("--dtype", metavar="NAME")
+@click.option("--classes", type=click.IntRange(1))
+@click.option("--labels", multiple=True, metavar="NAME")
+@click.option("--ignore-index", default=-100)
+@click.option("--json", "as_json", is_flag=True)
+@click.option("--lang", type=click.Choice(LANGUAGES))
 @click.pass_context
 def data(
     context: click.Context,
@@ -57,12 +44,7 @@ def data(
     as_json: bool,  # noqa: FBT001 - click passes options by keyword
     lang: str | None,
 ) -> None:
-    """Check the arrays of FILE, or of all files below FOLDER, before training.
-
-    Reads .npy, .npz, .safetensors, .csv, .tsv and .parquet of any size. Exits with 0
-    when nothing was found, 1 with findings (errors or warnings), 2 when a file could
-    not be read or no number was there to check; the others are checked all the same.
-    """
+    """Check the arrays of FILE, or of all files below FOLDER, before training."""
     from numcheck.calculator._plain import as_json as plain_json
     from numcheck.datacheck.files import files_in
     from numcheck.datacheck.page import as_data, page

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["explain", "report", "triage"]
 
-_lang = click.option(
-    "--lang",
-    type=click.Choice(LANGUAGES),
-    help="Language; by default NUMCHECK_LANG, else the locale.",
-)
+_lang = click.option("--lang", type=click.Choice(LANGUAGES))
 _outputs = click.option(
     "-o",
     "--output",
@@ -29,20 +25,15 @@ _outputs = click.option(
     metavar="PATH",
     type=click.Path(dir_okay=False),
     multiple=True,
-    help="Also write PATH: .html, .json or .sarif by its ending. May be repeated.",
 )
-_colour = click.option(
-    "--colour/--no-colour",
-    default=None,
-    help="Force colours on or off; by default they follow the terminal.",
-)
+_colour = click.option("--colour/--no-colour", default=None)
 
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path())
 @_outputs
 @_lang
-@click.option("--width", type=click.IntRange(40), help="Cells in a line.")
+@click.option("--width", type=click.IntRange(40))
 @_colour
 @click.pass_context
 def report(
@@ -53,11 +44,7 @@ def report(
     width: int | None,
     colour: bool | None,  # noqa: FBT001 - click passes options by keyword
 ) -> None:
-    """Diagnose the run folder RUN with today's rules and show the report.
-
-    Exits with 0 when nothing was found, 1 with findings (errors or warnings), 2 when
-    the folder cannot be read.
-    """
+    """Diagnose the run folder RUN with today's rules and show the report."""
     from numcheck.report.terminal import terminal_report
 
     content = _written(run, outputs, lang)
@@ -87,7 +74,7 @@ def _code(content: Content) -> int:
 @click.argument("run", metavar="RUN", type=click.Path())
 @_outputs
 @_lang
-@click.option("--width", type=click.IntRange(40), help="Cells in a line.")
+@click.option("--width", type=click.IntRange(40))
 @click.pass_context
 def triage(
     context: click.Context,
@@ -96,12 +83,7 @@ def triage(
     lang: str | None,
     width: int | None,
 ) -> None:
-    """Walk through ten questions about the run folder RUN.
-
-    They are those an engineer asks by hand; each answer was measured, none is guessed.
-    Exits like `numcheck report`: 0 when nothing was found, 1 with findings (errors or
-    warnings), 2 when the folder cannot be read.
-    """
+    """Walk through ten questions about the run folder RUN."""
     from numcheck.report.triage import triage_text
 
     content = _written(run, outputs, lang)
@@ -114,10 +96,7 @@ def triage(
 @_lang
 @_colour
 def explain(rule: str | None, lang: str | None, colour: bool | None) -> None:  # noqa: FBT001 - click passes options by keyword
-    """Explain the rule ID (such as N102): what it means, an example, what to change.
-
-    Without ID, lists all rules.
-    """
+    """Explain the rule ID (such as N102): what it means, an example, what to change."""
     from numcheck.report.explaining import explanation, rule_list
 
     show: Callable[..., str] = rule_list if rule is None else explanation

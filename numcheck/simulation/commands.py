@@ -14,17 +14,10 @@ __all__ = ["profiles"]
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--json", "as_data", is_flag=True, help="Print JSON.")
-@click.option(
-    "--lang",
-    type=click.Choice(LANGUAGES),
-    help="Language; by default NUMCHECK_LANG, else the locale.",
-)
+@click.option("--json", "as_data", is_flag=True)
+@click.option("--lang", type=click.Choice(LANGUAGES))
 def profiles(name: str | None, as_data: bool, lang: str | None) -> None:  # noqa: FBT001 - click passes options by keyword
-    """List the devices that can be simulated, or show what the profile NAME does.
-
-    NAME may also be a TOML file of your own.
-    """
+    """List the devices that can be simulated, or show what the profile NAME does."""
     from numcheck.simulation.loading import load, profile_names
     from numcheck.simulation.page import list_page, profile_data, profile_page
 
