@@ -7,6 +7,7 @@ read anyway, and hands findings to `deliver`, which does what the user asked for
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import os
@@ -15,14 +16,14 @@ import traceback
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from numcheck.diagnose.growth_watch import EXPLODES, GrowthWatch
-from numcheck.errors import ArgumentError, NonFiniteError
+from numcheck.errors import ArgumentError, NonFiniteError, RunFolderError
 from numcheck.known_findings import KnownFindings
 from numcheck.record.history import TraceHistory
 from numcheck.record.trace import Event
 from numcheck.user_frame import warn_at_user
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
     from types import TracebackType
 
@@ -157,10 +158,11 @@ class Monitor:
         places = self._history.add(trace)
         if self._run is None:
             return
-        self._run.trace.sites(self._history.sites)
-        for (step, _), held in trace.summaries.items():
-            here = {places[i]: summary for i, summary in held.items()}
-            self._run.trace.step(step, here)
+        with self._writing():
+            self._run.trace.sites(self._history.sites)
+            for (step, _), held in trace.summaries.items():
+                here = {places[i]: summary for i, summary in held.items()}
+                self._run.trace.step(step, here)
         self._flush_events()
 
     def keep(self, incident: Incident) -> None:
@@ -177,16 +179,27 @@ class Monitor:
             from numcheck.diagnose.incident_json import incident_to_json
 
             known = incident_to_json(incident)
-            if is_new:
-                self._run.incident(incident.step, incident.trace, known)
-            else:
-                self._run.complete(known)
+            with self._writing():
+                if is_new:
+                    self._run.incident(incident.step, incident.trace, known)
+                else:
+                    self._run.complete(known)
             self._flush_events()
 
     def _flush_events(self) -> None:
-        if self._run is not None:
+        if self._run is None:
+            return
+        with self._writing():
             self._run.trace.events(self.events[self._kept_events :])
             self._kept_events = len(self.events)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Go on where the run folder cannot be written: a finding matters more."""
+        try:
+            yield
+        except (OSError, RunFolderError):
+            self.fault("fault.run_folder")
 
     def observe(self, at: int | None = None, /, **scalars: float | str | None) -> None:
         """Note the scalars (``loss``…) of the step `at`, else of the current one."""

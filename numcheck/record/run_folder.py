@@ -94,7 +94,11 @@ class RunWriter:
             step: the step; a second incident of a step gets a number of its own.
             trace: every operator of the step.
             known: strict JSON values.
+
+        Raises:
+            OSError: it could not be written.
         """
+        self._incident = {}
         home = self._rank_path / "incidents"
         name = f"{step:06d}"
         taken = sum(1 for p in home.glob(f"{name}*")) if home.is_dir() else 0
@@ -105,7 +109,12 @@ class RunWriter:
         self.complete(known)
 
     def complete(self, known: Mapping[str, Any]) -> None:
-        """Say anew what is known of the last incident; the later word counts."""
+        """Say anew what is known of the last incident; the later word counts.
+
+        Of an incident whose trace could not be written, nothing is kept.
+        """
+        if not self._incident:
+            return
         line = json_line({**self._incident, **known})
         append(self._rank_path / "incidents.jsonl", line)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import gc
 import linecache
@@ -174,6 +175,33 @@ def test_everything_a_run_saw_is_in_its_folder(tmp_path: Path) -> None:
     again = incident_from_json(kept.trace, kept.step, kept.rank, kept.known)
     assert repr(again) == repr(incident)
     assert run.path == monitor.run_path
+
+
+def test_a_full_disk_costs_records_and_no_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monitor = Monitor(Options(run=tmp_path))
+    with monkeypatch.context() as disk:
+        disk.setattr("numcheck.record.trace_files.append", full)
+        disk.setattr("numcheck.record.run_folder.append", full)
+        incident = Incident(one_step(1), 1, reproduced=True)
+        for _ in range(2):  # the step, then what experiments added
+            monitor.observe(loss=1.0)
+            monitor.record(one_step(0))
+            monitor.keep(incident)
+    assert capsys.readouterr().err.count("note[N901]") == 1
+    with pytest.raises(NonFiniteError):
+        monitor.deliver([finding()])
+    assert monitor.trace is not None
+    monitor.keep(Incident(one_step(2), 2, reproduced=True))
+    monitor.close()
+    run = open_run(tmp_path)
+    assert [kept.step for kept in run.incidents] == [2]
+    assert [e.name for e in run.trace.events].count("loss") == 2
+    assert run.notes == ()
 
 
 def test_a_long_run_keeps_its_newest_scalars_and_loses_none_on_disk(
