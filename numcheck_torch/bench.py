@@ -143,6 +143,16 @@ class Bench(Monitor):
         return self._overflow is not None
 
     @property
+    def flag_stayed_clear(self) -> bool:
+        """Whether that flag was clear when it was read last."""
+        return self._overflow is not None and self._overflow.is_set is False
+
+    def judge_flag(self, *, in_vain: bool) -> None:
+        """Learn whether the replay of a step that set the flag found nothing."""
+        if self._overflow is not None:
+            self._overflow.judge(in_vain=in_vain)
+
+    @property
     def is_asleep(self) -> bool:
         """Whether hooks do nothing now: closed, or a replay is running."""
         return self._closed or self._sleepers > 0
@@ -263,7 +273,7 @@ class Bench(Monitor):
         self._window.trains(self.model.parameters())
         self._fleet.look_around(self.model)
         self.scale.look_around()
-        self._overflow = overflow_flag(listening=True)
+        self._overflow = overflow_flag(self.model, listening=True)
         alone = self.ranks.gather(self.model, self.hooks.models)
         if alone:
             self.observe(note=alone)

@@ -66,6 +66,8 @@ def inquire(
         found = investigate(incident, laboratory, experiments=wanted, progress=progress)
     monitor.keep(found.incident)
     said = found.findings
+    if settings["overflow_flag"]:
+        monitor.judge_flag(in_vain=all(f.severity == "note" for f in said))
     if average is not None:
         said = tuple(with_ranks_told(f, hook or "") for f in said)
     news = [f for f in said if not (_is_ruin(f) and monitor.is_failing)]

@@ -266,7 +266,7 @@ class TorchLaboratory:
             return tensor if change is None else change(tensor)
 
         checks = BOUNDARY.telling(keep or self._note_check)
-        with checks, overflow_flag() or contextlib.nullcontext() as flag:
+        with checks, overflow_flag(self.model) or contextlib.nullcontext() as flag:
             found = Runner(self.model, self.program, given, self._form).run()
         self._overflowed = flag is not None and flag.is_set is True
         return found

@@ -243,7 +243,8 @@ class TorchMonitor(Looking):
             scale=self.scale.tensor if self.scale.is_dynamic else None,
         )
         if self._overflow is not None and not reading.overflowed:
-            reading = reading.beside(self._overflow.read())
+            self._overflow.read()
+            reading = reading.beside(self._overflow.is_heeded)
         self.observe(
             loss=reading.loss,
             gradient_norm=reading.norm,

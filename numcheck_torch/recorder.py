@@ -120,7 +120,7 @@ class Recorder:
             compiled=None if compiled is None else compiled.modules,
             stays_compiled=stays_compiled,
         )
-        self._lens = lens() if measure == "full" else None
+        self._lens = lens(modules) if measure == "full" else None
         self.mode: Any = (LiveMode if stays_compiled else Mode)(self._record)
         self._compiled = compiled
         self._rehearsal: Rehearsal | None = None

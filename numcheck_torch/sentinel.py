@@ -60,7 +60,7 @@ class Reading:
         """Whether everything looked at is finite."""
         return not self.bad
 
-    def beside(self, flag: bool | None) -> Reading:  # noqa: FBT001 - a device's reading
+    def beside(self, flag: bool) -> Reading:  # noqa: FBT001 - a device's reading
         """Return this reading with what a device's overflow flag says, if it is set."""
         return dataclasses.replace(self, bad=(*self.bad, FLAG)) if flag else self
 

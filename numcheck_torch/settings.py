@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from numcheck.diagnose.classes import classes_of
 from numcheck_torch.capture import Forward
 from numcheck_torch.dtypes import format_name
-from numcheck_torch.npu import device_facts
+from numcheck_torch.npu import device_facts, simulated
 from numcheck_torch.optimizers import settings_of
 
 if TYPE_CHECKING:
@@ -33,9 +33,12 @@ def settings_of_run(monitor: TorchMonitor, trace: Trace) -> dict[str, Setting]:
     if parameter is not None:
         settings["device"] = parameter.device.type
         settings.update(device_facts(parameter.device))
-        if hasattr(monitor.model, "simulation"):
+        machine = simulated(monitor.model)
+        if machine is not None:
             # The arithmetic is another device's, so its overflows are too.
             settings.pop("overflow_mode", None)
+            if machine.flag is not None:
+                settings["overflow_mode"] = "saturation"
     for optimizer in monitor.optimizers[:1]:
         settings.update(settings_of(optimizer))
     for event in monitor.program.events:
@@ -52,9 +55,10 @@ def _of_loop(monitor: TorchMonitor) -> dict[str, Setting]:
     """Return what the training loop does around the model: flag, clipping, scaling."""
     found: dict[str, Setting] = {}
     if monitor.reads_overflow_flag:
-        # Only steps that left it clear are healthy; an inquiry knows better.
+        # An inquiry knows better.
         found["overflow_flag_readable"] = True
-        found["overflow_flag"] = False
+        if monitor.flag_stayed_clear:
+            found["overflow_flag"] = False
     if monitor.clip_limit is not None:
         found["clip_norm"] = monitor.clip_limit
     if monitor.scale.is_dynamic:

@@ -105,6 +105,17 @@ class Profile:
     name: str
     rules: tuple[Rule, ...] = ()
 
+    @property
+    def saturates(self) -> bool:
+        """Whether an overflow anywhere gives the largest number, and no Inf.
+
+        Example:
+            >>> from numcheck.simulation import load
+            >>> load("ascend910a").saturates, load("ascend910b").saturates
+            (True, False)
+        """
+        return any(rule.arithmetic.saturate for rule in self.rules)
+
     def arithmetic(self, family: Family, dtype: str) -> Arithmetic:
         """Return how an operator computes.
 

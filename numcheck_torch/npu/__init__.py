@@ -17,6 +17,7 @@ from numcheck_torch.npu.layout import has_padding
 from numcheck_torch.npu.lens import Lens, lens
 from numcheck_torch.npu.mode import OverflowMode, mode
 from numcheck_torch.npu.selftest import blind_reductions, untrusted_reductions
+from numcheck_torch.npu.stand_in import simulated
 
 __all__ = [
     "DebugLevel",
@@ -37,5 +38,6 @@ __all__ = [
     "mode",
     "overflow_detection",
     "overflow_flag",
+    "simulated",
     "untrusted_reductions",
 ]

@@ -14,22 +14,34 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from numcheck_torch.doors import listen, unlisten
 from numcheck_torch.npu.door import ask, module
 from numcheck_torch.npu.mode import mode
+from numcheck_torch.npu.stand_in import simulated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import torch
 
 __all__ = ["OverflowFlag", "overflow_flag"]
 
 _CLEAR: Final = "clear_npu_overflow_flag"
 _GET: Final = "get_npu_overflow_flag"
+_PATIENCE: Final = 2  # replays in vain before readings are passed over
+_RAREST: Final = 10  # then one reading in 1024 is heeded
 
 
-def overflow_flag(*, listening: bool = False) -> OverflowFlag | None:
+def overflow_flag(
+    model: torch.nn.Module | None = None, *, listening: bool = False
+) -> OverflowFlag | None:
     """Return the flag where it exists: on an NPU in saturation mode.
 
     Args:
+        model: what runs; where the arithmetic of another device is simulated for it,
+            that device's flag is meant.
         listening: whether to notice others who clear it; then `close` it at the end.
     """
+    machine = None if model is None else simulated(model)
+    if machine is not None:
+        return None if machine.flag is None else OverflowFlag(machine.flag)
     npu = module()
     if npu is None or mode() != "saturation" or not hasattr(npu, _GET):
         return None
@@ -45,17 +57,22 @@ class OverflowFlag:
     Reading waits for the device. Do it once a step, or in a replay.
 
     Args:
-        npu: ``torch.npu``.
+        npu: ``torch.npu``, or what answers in its place.
 
     Attributes:
         is_set: the last reading; None while nothing was read, and when somebody else
             cleared the flag before it could be read.
         others: how often somebody else cleared it since it was last cleared here.
+        is_heeded: whether the last reading deserves a replay. A flag that is set at
+            reading after reading, for nothing, is heeded ever more rarely.
     """
 
     def __init__(self, npu: Any) -> None:
         self.is_set: bool | None = None
         self.others = 0
+        self.is_heeded = False
+        self._in_vain = 0
+        self._passed = 0
         self._npu = npu
         self._is_mine = False
 
@@ -82,7 +99,21 @@ class OverflowFlag:
         found = self._mine(_GET)
         unknown = found is None or (not found and self.others > 0)
         self.is_set = None if unknown else bool(found)
+        if not found:
+            self._in_vain = 0
+        self.is_heeded = bool(found) and self._is_due()
         return self.is_set
+
+    def judge(self, *, in_vain: bool) -> None:
+        """Learn whether the replay that a reading led to found nothing."""
+        self._in_vain = self._in_vain + 1 if in_vain else 0
+        self._passed = 0
+
+    def _is_due(self) -> bool:
+        """Whether enough readings in a row were set, and more after each in vain."""
+        self._passed += 1
+        doubled = min(max(self._in_vain - _PATIENCE, 0), _RAREST)
+        return self._passed >= 1 << doubled
 
     def listen(self) -> None:
         """Notice from now on when others clear the flag."""

@@ -19,6 +19,7 @@ from numcheck_torch.npu.layout import has_padding
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from numcheck_torch.npu.flag import OverflowFlag
     from numcheck_torch.operators import Operator
 
 __all__ = ["Lens", "lens"]
@@ -26,16 +27,25 @@ __all__ = ["Lens", "lens"]
 Detail = tuple[tuple[str, str | float], ...]
 
 
-def lens() -> Lens | None:
-    """Return a lens where an NPU answers; elsewhere there is nothing to see."""
-    return Lens() if has_npu() else None
+def lens(model: torch.nn.Module | None = None) -> Lens | None:
+    """Return a lens where an NPU answers, or a flag; elsewhere nothing is to be seen.
+
+    Args:
+        model: what runs.
+    """
+    flag = overflow_flag(model)
+    return Lens(flag) if has_npu() or flag is not None else None
 
 
 class Lens:
-    """Brackets each operator with the overflow flag and looks at its arguments."""
+    """Brackets each operator with the overflow flag and looks at its arguments.
 
-    def __init__(self) -> None:
-        self._flag = overflow_flag()
+    Args:
+        flag: the flag, where the device has one.
+    """
+
+    def __init__(self, flag: OverflowFlag | None) -> None:
+        self._flag = flag
 
     def before(self) -> None:
         """Call right before an operator runs."""

@@ -15,12 +15,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map_only
 
+from numcheck.formats import Format
 from numcheck_torch.dtypes import format_name
 from numcheck_torch.operators import describe
 from numcheck_torch.simulation.fused import FUSED, step_by_step
 from numcheck_torch.simulation.products import computed
 from numcheck_torch.simulation.roles import Roles
 from numcheck_torch.simulation.rounding import round_to
+from numcheck_torch.simulation.sticky import StickyFlag
 from numcheck_torch.simulation.sums import reduced
 
 if TYPE_CHECKING:
@@ -48,13 +50,17 @@ _TOTALS: Final = {
 class Machine(TorchDispatchMode):
     """Runs operators with the arithmetic of a profile.
 
+    Attributes:
+        profile: the arithmetic.
+        flag: the sticky overflow flag; None where overflow gives Inf.
+
     Example:
         >>> from numcheck.simulation import load
         >>> x = torch.full((2, 2), 300.0, dtype=torch.float16)
-        >>> with Machine(load("ascend910a")):
+        >>> with Machine(load("ascend910a")) as machine:
         ...     y = x * x
-        >>> y[0, 0].item()
-        65504.0
+        >>> y[0, 0].item(), machine.flag.get_npu_overflow_flag()
+        (65504.0, True)
     """
 
     is_device = True
@@ -62,6 +68,7 @@ class Machine(TorchDispatchMode):
     def __init__(self, profile: Profile) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.profile = profile
+        self.flag = StickyFlag() if profile.saturates else None
         self.holders = 0  # functions under way that want it in place throughout
         # What has to be alive for the simulation to go on; None where nothing has to.
         self.lease: weakref.ref[Any] | None = None
@@ -113,7 +120,9 @@ class Machine(TorchDispatchMode):
             dtype = _dtype_of(result)
             if dtype is None:
                 return result
-            return _settled(result, self._arithmetic("cast", dtype), operator)
+            return self._settled(
+                result, self._arithmetic("cast", dtype), operator, (args, kwargs)
+            )
         dtype = _dtype_of((args, kwargs))
         if dtype is None:
             return func(*args, **kwargs)
@@ -132,7 +141,25 @@ class Machine(TorchDispatchMode):
             result = step_by_step(func, args, kwargs, arithmetic, getattr(torch, dtype))
         else:
             result = func(*args, **kwargs)
+        return self._settled(result, arithmetic, operator, (args, kwargs))
+
+    def _settled(
+        self, result: Any, arithmetic: Arithmetic, operator: Operator, operands: Any
+    ) -> Any:
+        """Return an operator's outputs with overflow, NaN and their format settled."""
+        if self.flag is not None and arithmetic.saturate:
+            limit = _limit(arithmetic) if operator.family in _SUMS else None
+            self.flag.look(result, operands, factor_limit=limit)
         return _settled(result, arithmetic, operator)
+
+
+def _limit(arithmetic: Arithmetic) -> float | None:
+    """Return the largest factor of a product; None where larger ones are not cut."""
+    factor = arithmetic.input
+    if factor is None or factor.overflow == "ieee":
+        return None
+    target = factor.target
+    return target.max if isinstance(target, Format) else None
 
 
 def _dtype_of(tree: Any) -> str | None:

@@ -178,8 +178,7 @@ def _betrayed_by(incident: Incident, provenance: Provenance, site: Site) -> _By 
     view = provenance.view
     at_end = is_saturated(site, view.summary(site))
     if reported is not None:
-        only_padding = "padded_operand" in dict(site.detail) and not at_end
-        return None if only_padding else reported
+        return None if _is_harmless(provenance, site, at_end=at_end) else reported
     known = incident.settings.get("overflow_mode")
     if known == "inf_nan" or site.dtype not in _PLAIN:
         return None
@@ -188,6 +187,22 @@ def _betrayed_by(incident: Incident, provenance: Provenance, site: Site) -> _By 
     if site.family not in _ARITHMETIC or site.effect not in ("compute", "cast"):
         return None
     return None if _was_given_the_end(provenance, site) else "values"
+
+
+def _is_harmless(provenance: Provenance, site: Site, *, at_end: bool) -> bool:
+    """Whether the device reports what it was told to do, or did to padding alone.
+
+    A mask of -Inf becomes one of the lowest number where it is made, and adding it to
+    scores goes beyond that by a little: the flag speaks of both, and nothing is lost.
+    """
+    facts = dict(site.detail)
+    if "padded_operand" in facts and not at_end:
+        return True
+    if "overflow_flag" not in facts:
+        return False
+    if site.effect in ("move", "fill"):
+        return True
+    return site.family in ("add", "sub") and _was_given_the_end(provenance, site)
 
 
 def _has_sudden_zeros(provenance: Provenance, site: Site) -> bool:
@@ -203,13 +218,15 @@ def _has_sudden_zeros(provenance: Provenance, site: Site) -> bool:
 
 
 def _was_given_the_end(provenance: Provenance, site: Site) -> bool:
-    """Whether the program brought the largest number itself, as a mask say."""
+    """Whether the program itself brought the largest number, or Inf, as a mask say."""
     limit = format_of(site)
     if limit is None:
         return True
     view = provenance.view
-    held = [view.summary(p) for p in view.parents(site)]
-    given = [s.amax for s in held if s is not None and s.amax is not None]
+    held = [s for p in view.parents(site) if (s := view.summary(p)) is not None]
+    if any(s.pos_inf or s.neg_inf for s in held):
+        return True
+    given = [s.amax for s in held if s.amax is not None]
     given += [abs(v) for _, v in site.detail if isinstance(v, int | float)]
     # Wider operands may well lie beyond: that is what overflows in a cast.
     return any(limit.max * _NEAR <= amax <= limit.max for amax in given)

@@ -114,6 +114,26 @@ def test_a_flag_speaks_for_a_nan_that_became_zero() -> None:
     assert stands_for == ["N302"]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"effect": "fill"}, id="a constant of -Inf"),
+        pytest.param({"family": "select", "effect": "move"}, id="a mask filled in"),
+        pytest.param({"family": "add", "given": -MAX}, id="scores and their mask"),
+        pytest.param({"family": "add", "given": -np.inf}, id="scores and -Inf"),
+    ],
+)
+def test_a_flag_that_speaks_of_a_mask_is_no_finding(change: dict[str, Any]) -> None:
+    masked = {"given": 2.0, "made": -MAX, "detail": FLAG, **change}
+    assert step(overflow_mode="saturation", **masked) == ()
+
+
+def test_a_sum_beyond_the_end_is_a_finding_where_no_operand_was_there() -> None:
+    given = {"given": 4e4, "made": MAX, "detail": FLAG, "family": "add"}
+    (found,) = step(overflow_mode="saturation", **given)
+    assert (found.id, found.severity) == ("N601", "error")
+
+
 def test_a_flag_set_by_padding_is_a_note() -> None:
     detail = (*FLAG, ("padded_operand", 1.0))
     (found,) = step(2.0, 3.0, family="log", detail=detail, overflow_mode="saturation")

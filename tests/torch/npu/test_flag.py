@@ -74,3 +74,41 @@ def test_closing_leaves_the_functions_as_they_were() -> None:
         assert torch.npu.clear_npu_overflow_flag is not before
         found.close()
         assert torch.npu.clear_npu_overflow_flag == before
+
+
+def test_flags_that_led_to_nothing_are_heeded_ever_more_rarely(
+    flag: npu.OverflowFlag,
+) -> None:
+    heeded = []
+    for step in range(20):
+        with flag:
+            overflow()
+        if flag.is_heeded:
+            heeded.append(step)
+            flag.judge(in_vain=True)
+    assert heeded == [0, 1, 2, 4, 8, 16]
+
+
+def test_a_clear_flag_makes_the_next_one_count(flag: npu.OverflowFlag) -> None:
+    for _ in range(5):
+        with flag:
+            overflow()
+        flag.judge(in_vain=True)
+    with flag:
+        overflow()
+    assert not flag.is_heeded
+    with flag:
+        pass
+    with flag:
+        overflow()
+    assert flag.is_heeded
+
+
+def test_a_flag_that_led_to_something_is_heeded_every_time(
+    flag: npu.OverflowFlag,
+) -> None:
+    for _ in range(3):
+        with flag:
+            overflow()
+        assert flag.is_heeded
+        flag.judge(in_vain=False)

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import numcheck_torch
+from tests.torch.npu import programs
 from tests.torch.npu.device import CHIP, chip
 from tests.torch.npu.programs import STEPS, Attends, Roots, Squares, first, train
 
@@ -104,6 +105,33 @@ def test_a_flag_that_no_operator_sets_is_a_note() -> None:
     ids = [(f.id, f.severity) for f in monitor.findings]
     assert ("N603", "note") in ids
     assert not any(severity == "error" for _, severity in ids)
+
+
+class Masks(Squares):
+    """Hides keys with -Inf, which such a device cannot hold: the flag speaks of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        h = self.up(x)
+        hidden = torch.zeros(4, 16, dtype=torch.bool, device=h.device)
+        hidden[:, 3:] = True
+        return self.down(torch.softmax(h.masked_fill(hidden, float("-inf")), -1))
+
+
+def test_masks_that_set_the_flag_at_every_step_are_replayed_ever_more_rarely(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(programs, "STEPS", 12)
+    model = Masks()
+    with chip(**SATURATING):
+        monitor = train(model, audit_first=False)
+    assert monitor.findings == ()
+    # Replays of steps 0, 1, 2, 4 and 8.
+    assert model.calls == 12 + 5
 
 
 def test_saturation_by_choice_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from torch.nn import functional
 import numcheck_torch
 from numcheck import NonFiniteError
 from numcheck.cli import cli
-from numcheck.monitor import NumcheckWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,31 +81,61 @@ def test_an_overflow_that_the_device_keeps_is_explained(order: str) -> None:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_an_overflow_that_the_device_hides_is_named(order: str) -> None:
-    step, monitor = watched(order, "ascend910a")
-    with pytest.warns(NumcheckWarning, match="hidden by saturation"):
-        out = step()
-    assert out.isfinite().all()
-    (finding,) = monitor().findings
-    assert finding.id == "N601"
-    assert finding.site.op == "aten.mul.Tensor"
+    step, _ = watched(order, "ascend910a")
+    with pytest.raises(NonFiniteError, match="hidden by saturation") as error:
+        step()
+    found = error.value.finding
+    assert (found.id, found.site.op) == ("N601", "aten.mul.Tensor")
+    assert found.cause is not None
+    assert {"saturated", "overflow_flag"} <= {e.key for e in found.evidence}
 
 
-def test_an_overflow_of_a_later_step_is_named_where_every_step_is_looked_at() -> None:
+class Masked(Loud):
+    """Hides half of what it computes."""
+
+    def __init__(self, hidden: float) -> None:
+        super().__init__()
+        self.hidden = hidden
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Returns shares of the visible half."""
+        scores = self.first(x)
+        mask = torch.zeros_like(scores)
+        mask[:, 32:] = self.hidden
+        return self.second(torch.softmax(scores + mask, -1))
+
+
+def trained(model: Any, larges: tuple[float, ...], dtype: torch.dtype) -> Any:
+    """Returns the monitor of a training on a device that saturates."""
     torch.manual_seed(0)
-    model: Any = Loud().half()
-    numcheck_torch.instrument(
-        numcheck_torch.simulate(model, "ascend910a"), every=1, on_error="record"
-    )
+    model = numcheck_torch.simulate(model.to(dtype), "ascend910a")
+    numcheck_torch.instrument(model, on_error="record")
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
-    for large in (1.0, 1.0, 800.0):
+    for large in larges:
         optimizer.zero_grad()
-        x = (torch.randn(8, 64) * large).half()
-        model(x).float().mean().backward()
+        model((torch.randn(8, 64) * large).to(dtype)).float().mean().backward()
         optimizer.step()
     model.numcheck.close()
-    found = [(f.id, f.step, f.site.op) for f in model.numcheck.findings]
-    assert ("N601", 2, "aten.mul.Tensor") in found
-    assert all(step == 2 for _, step, _ in found)
+    return model.numcheck
+
+
+def test_an_overflow_of_a_later_step_is_named() -> None:
+    monitor = trained(Loud(), (1.0, 1.0, 800.0), torch.float16)
+    (found,) = monitor.findings
+    assert (found.id, found.step, found.site.op) == ("N601", 2, "aten.mul.Tensor")
+
+
+@pytest.mark.parametrize("hidden", [-65504.0, float("-inf")])
+def test_a_mask_that_saturates_is_no_finding(hidden: float) -> None:
+    monitor = trained(Masked(hidden), (1.0, 1.0, 40.0), torch.float16)
+    assert [f.id for f in monitor.findings if f.id.startswith("N6")] == []
+
+
+def test_factors_that_the_matrix_engine_cuts_off_are_named() -> None:
+    monitor = trained(Loud(), (1.0, 1.0, 1e6), torch.float32)
+    found = monitor.findings[0]
+    assert (found.id, found.step, found.site.family) == ("N601", 2, "matmul")
+    assert trained(Loud(), (1.0, 1.0, 1e2), torch.float32).findings == ()
 
 
 def test_a_nan_that_the_device_turns_into_zero_is_named() -> None:
@@ -116,11 +145,12 @@ def test_a_nan_that_the_device_turns_into_zero_is_named() -> None:
     model.register_forward_hook(lambda _m, _x, out: torch.sqrt(out))
     numcheck_torch.instrument(numcheck_torch.simulate(model, "ascend910a"))
     loss = model(torch.randn(4, 8)).sum()
-    with pytest.warns(NumcheckWarning, match="hidden by saturation"):
+    with pytest.raises(NonFiniteError) as error:
         loss.backward()
+    found = error.value.finding
+    assert (found.id, found.site.op) == ("N601", "aten.sqrt.default")
+    assert "N302" in {e.fields.get("rule") for e in found.evidence}
     model.numcheck.close()
-    first = model.numcheck.findings[0]
-    assert (first.id, first.site.op) == ("N601", "aten.sqrt.default")
 
 
 def recorded(profile: str, where: Path) -> None:
