@@ -11,6 +11,7 @@ from numcheck.diagnose.ancestry import source_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numcheck.measure import Summary
     from numcheck.record.site import Site
     from numcheck.record.trace import StepView
 
@@ -33,7 +34,8 @@ def _gain(view: StepView, product: Site) -> float:
         if weight is not None and weight.role != "parameter":
             weight = None
         summary = None if weight is None else view.summary(weight)
-        if weight is None or summary is None or summary.total_sq is None:
+        rms = None if summary is None else _rms(summary)
+        if weight is None or rms is None:
             continue
         others = [p for p in view.parents(product) if p is not parent and p.shape]
         shared = [
@@ -42,6 +44,16 @@ def _gain(view: StepView, product: Site) -> float:
             if p.shape[-1] in weight.shape and len(p.shape) > 1
         ]
         if shared and len(weight.shape) > 1:
-            rms = math.sqrt(summary.total_sq / max(summary.n, 1))
             found = max(found, rms * math.sqrt(max(shared)))
     return found
+
+
+def _rms(weight: Summary) -> float | None:
+    """Return the root mean square, or the least it can be; None when not measured.
+
+    On a device without float64 the squares of large weights have no sum, but their
+    largest alone makes up for a part of it.
+    """
+    if weight.total_sq is not None:
+        return math.sqrt(weight.total_sq / max(weight.n, 1))
+    return None if weight.amax is None else weight.amax / math.sqrt(max(weight.n, 1))

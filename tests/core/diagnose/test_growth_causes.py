@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -149,6 +150,21 @@ def cause_of(story: Story) -> str:
 
 def test_ordinary_layers_that_grow_over_the_depth_lack_a_normalisation() -> None:
     assert cause_of(stack(140, 1.4, times=1e20)) == "N762"
+
+
+def test_weights_whose_squares_have_no_sum_are_large_all_the_same() -> None:
+    def cause(*, measured: bool) -> str:
+        story = Story()
+        x = story.source("input", np.ones((4, 8), f32))
+        w = story.source("parameter", np.full((8, 8), 3e38, f32), "w")
+        if not measured:
+            held = story.builder.summaries[w.index]
+            unknown = dataclasses.replace(held, total=None, total_sq=None)
+            story.builder.summaries[w.index] = unknown
+        story.keep("loss", story.op("matmul", np.matmul, x, w))
+        return cause_of(story)
+
+    assert cause(measured=True) == cause(measured=False) == "N754"
 
 
 def test_a_stack_that_is_normalised_flat_or_shallow_does_not() -> None:

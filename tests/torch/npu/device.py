@@ -356,12 +356,13 @@ def _copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
 
 
 def _autocast() -> torch.library.Library:
-    """Cast the operands of matrix products, as autocast does on a real device."""
+    """Cast the operands of products, as autocast does on a real device."""
     rest = torch.library.Library("_", "IMPL", "AutocastPrivateUse1")
     rest.fallback(torch.library.fallthrough_kernel)
     _LIBRARIES.append(rest)
     library = torch.library.Library("aten", "IMPL")
-    for name in ("linear", "matmul", "mm", "bmm", "addmm"):
+    products = ("linear", "matmul", "mm", "bmm", "addmm")
+    for name in (*products, "scaled_dot_product_attention"):
         library.impl(
             name, _casting(getattr(torch.ops.aten, name)), "AutocastPrivateUse1"
         )
