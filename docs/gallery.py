@@ -2,15 +2,20 @@
 """Fills the gallery of faults from the programs under tests/cases, at every build.
 
 The pages hold one line, ``<!-- gallery -->``, which becomes a section for each case:
-its story, the operator at which it breaks, and the way out. Nothing is executed.
+its story, the operator at which it breaks, and the way out. Nothing is executed. The
+programs tell their stories in English; those in Chinese lie in ``gallery.zh.toml``.
 """
 
 from __future__ import annotations
 
 import ast
+import tomllib
 from pathlib import Path
 from typing import Any
 
+from numcheck.report.messages import text
+
+CHINESE = Path(__file__).with_name("gallery.zh.toml")
 CASES = Path(__file__).parents[1] / "tests" / "cases"
 WORDS = {
     "en": ("breaks at", "class", "fix", "program"),
@@ -33,16 +38,19 @@ def _section(path: Path, language: str) -> str:
     expected = _expected(tree)
     if expected.get("control"):
         return ""
+    story = _story(path.stem, tree, expected, language)
     broke, cls, fix, program = WORDS[language]
     operators = ", ".join(f"`{op}`" for op in _listed(expected["first_bad_op"]))
+    kind, cause = expected["cls"], expected["cause"]
+    phase = text(f"report.phase.{expected['phase']}", language)
     framework = "PyTorch" if path.parent.name == "torch" else "JAX"
     lines = [
-        f"## {ast.get_docstring(tree)} ({framework})",
+        f"## {story['title']} ({framework})",
         "",
-        f"- {broke}: {operators}, {expected['phase']}",
-        f"- {cls}: {expected['cls']} ({expected['cause']})",
-        f"- {expected['note']}" if "note" in expected else "",
-        f"- {fix}: {expected['fix']}" if "fix" in expected else "",
+        _labelled(broke, f"{operators}, {phase}", language),
+        _labelled(cls, f"{text(f'report.cause.{kind}', language)} ({cause})", language),
+        f"- {story['note']}",
+        _labelled(fix, story["fix"], language),
         "",
         f'??? note "{program}"',
         "    ```python",
@@ -51,6 +59,21 @@ def _section(path: Path, language: str) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _story(
+    name: str, tree: ast.Module, expected: dict[str, Any], language: str
+) -> dict[str, str]:
+    """Return title, note and fix of a case in a language."""
+    if language == "zh":
+        told: dict[str, str] = tomllib.loads(CHINESE.read_text("utf-8"))[name]
+        return told
+    title = ast.get_docstring(tree) or name
+    return {"title": title, "note": expected["note"], "fix": expected["fix"]}
+
+
+def _labelled(label: str, said: str, language: str) -> str:
+    return f"- {text('report.labelled', language, label=label)}{said}"
 
 
 def _listed(operators: str | tuple[str, ...]) -> tuple[str, ...]:
