@@ -22,7 +22,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from numcheck.errors import RunFolderError
+from numcheck.errors import ArgumentTypeError, RunFolderError
 from numcheck.record.appending import append, write_whole
 from numcheck.record.notice import notice
 from numcheck.record.site_json import json_line
@@ -72,20 +72,18 @@ class RunWriter:
 
         Raises:
             RunFolderError: `folder` is a file, or cannot be written.
+            ArgumentTypeError: it is no path.
         """
-        home = Path(folder)
-        if home.exists() and not home.is_dir():
-            msg = f"run={str(folder)!r} is a file; expected a folder, or a new name"
-            raise RunFolderError(msg)
+        home = _folder_named(folder)
         try:
             self.path = _claim_attempt(home, rank)
             _write_meta(self.path / "meta.json", dict(meta or {}))
-        except OSError as error:
+            self._rank_path = self.path / f"rank{rank:05d}"
+            self.trace = TraceWriter(self._rank_path)
+        except (OSError, ValueError) as error:
             msg = f"run={str(folder)!r} cannot be written: {error}"
             raise RunFolderError(msg) from error
-        self._rank_path = self.path / f"rank{rank:05d}"
         self._incident: dict[str, Any] = {}
-        self.trace = TraceWriter(self._rank_path)
 
     def incident(self, step: int, trace: Trace, known: Mapping[str, Any]) -> None:
         """Keep the full trace of a failing step and what was known of it.
@@ -222,6 +220,25 @@ def _thinned(
         for step, found in danger_by_step(paths, read_sites(folder, [])).items():
             danger[step] = together(found, danger.get(step))
     return chosen_steps(danger, records, most), len(danger)
+
+
+def _folder_named(given: str | os.PathLike[str]) -> Path:
+    try:
+        home = Path(given)
+        is_file = home.exists() and not home.is_dir()
+    except TypeError as error:
+        msg = f"run must be the path of a folder, got {given!r}"
+        raise ArgumentTypeError(msg) from error
+    except (OSError, ValueError) as error:
+        msg = f"run={str(given)!r} cannot be a folder: {error}"
+        raise RunFolderError(msg) from error
+    if is_file:
+        msg = f"run={str(given)!r} is a file; expected a folder, or a new name"
+        raise RunFolderError(msg)
+    if not str(given).strip():
+        msg = f"run={str(given)!r} names no folder; the current one is '.'"
+        raise RunFolderError(msg)
+    return home
 
 
 def _claim_attempt(home: Path, rank: int) -> Path:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numcheck.errors import RunFolderError
+from numcheck.errors import ArgumentTypeError, RunFolderError
 from numcheck.measure.summary import Summary
 from numcheck.record import (
     Event,
@@ -265,6 +265,24 @@ def test_a_file_in_the_way_of_a_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="is a file"):
         RunWriter(tmp_path / "run")
     assert (tmp_path / "run").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("folder", "error", "words"),
+    [
+        ("", RunFolderError, "names no folder"),
+        ("a\0b", RunFolderError, "null"),
+        ("x" * 300, RunFolderError, "cannot be"),
+        (3, ArgumentTypeError, "path of a folder"),
+        (True, ArgumentTypeError, "path of a folder"),
+    ],
+    ids=["empty", "null", "long", "number", "bool"],
+)
+def test_what_names_no_folder_is_refused(
+    folder: Any, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        RunWriter(folder)
 
 
 def test_an_incident_cannot_lead_out_of_its_folder(tmp_path: Path) -> None:
