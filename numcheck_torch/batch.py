@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck_torch.kinds import PLAIN
 from numcheck_torch.trees import named_tensors
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "named_inputs"]
 
 _NUMPY = (torch.float16, torch.float32, torch.float64)
-_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
 class Batch:
@@ -97,7 +97,7 @@ class Batch:
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether NumPy can have the values: a shard of a larger tensor has others."""
     odd = tensor.is_complex() or tensor.is_quantized or tensor.layout != torch.strided
-    return type(tensor) in _PLAIN and not odd
+    return type(tensor) in PLAIN and not odd
 
 
 def _array(tensor: torch.Tensor) -> NDArray[Any]:

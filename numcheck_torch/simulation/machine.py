@@ -17,13 +17,14 @@ from torch.utils._pytree import tree_iter, tree_map_only
 
 from numcheck.formats import Format
 from numcheck_torch.dtypes import format_name
+from numcheck_torch.kinds import PLAIN
 from numcheck_torch.operators import describe
 from numcheck_torch.simulation.fused import FUSED, step_by_step
 from numcheck_torch.simulation.products import computed
 from numcheck_torch.simulation.roles import Roles
 from numcheck_torch.simulation.rounding import round_to
 from numcheck_torch.simulation.sticky import StickyFlag
-from numcheck_torch.simulation.sums import reduced
+from numcheck_torch.simulation.sums import bias_summed, reduced
 
 if TYPE_CHECKING:
     import weakref
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Machine"]
 
-_PLAIN: Final = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
 _SUMS: Final = ("matmul", "conv", "attention")
+_CONV_BACKWARD: Final = "aten.convolution_backward.default"
 _TOTALS: Final = {
     "aten.sum.default": "sum",
     "aten.sum.dim_IntList": "sum",
@@ -95,7 +96,7 @@ class Machine(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Run one operator."""
-        if any(t not in _PLAIN for t in types):
+        if any(t not in PLAIN for t in types):
             return NotImplemented
         if self.is_over:
             return func(*args, **(kwargs or {}))
@@ -127,7 +128,9 @@ class Machine(TorchDispatchMode):
         if dtype is None:
             return func(*args, **kwargs)
         arithmetic = self._arithmetic(operator.family, dtype)
-        if arithmetic.is_plain:
+        sums = self._arithmetic("sum", dtype)
+        adds_bias = operator.name == _CONV_BACKWARD and sums.accumulator is not None
+        if arithmetic.is_plain and not adds_bias:
             return func(*args, **kwargs)
         is_sum = operator.family in _SUMS and (
             arithmetic.rounds_factors or arithmetic.fused == "truncate"
@@ -141,6 +144,8 @@ class Machine(TorchDispatchMode):
             result = step_by_step(func, args, kwargs, arithmetic, getattr(torch, dtype))
         else:
             result = func(*args, **kwargs)
+        if adds_bias:
+            result = bias_summed(result, args[0], sums)
         return self._settled(result, arithmetic, operator, (args, kwargs))
 
     def _settled(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numcheck.simulation import Arithmetic
 
-__all__ = ["reduced", "summed", "total_over"]
+__all__ = ["bias_summed", "reduced", "summed", "total_over"]
 
 
 def summed(
@@ -63,6 +63,24 @@ def total_over(
         padded = torch.nn.functional.pad(parts, [0, missing])
         parts = round_sum(padded.unflatten(-1, (-1, many)).sum(-1), accumulator)
     return round_sum(parts.sum(-1), accumulator).float()
+
+
+def bias_summed(
+    found: tuple[Any, ...], gradient: torch.Tensor, arithmetic: Arithmetic
+) -> tuple[Any, ...]:
+    """Return a convolution's gradients, that of its bias with a narrow running total.
+
+    It is a sum over samples and places, as that of a linear layer's bias is.
+
+    Args:
+        found: the gradients of input, weight and bias.
+        gradient: that of the output.
+        arithmetic: how the device adds.
+    """
+    if found[2] is None:
+        return found
+    total = total_over(gradient.detach(), [0, *range(2, gradient.dim())], arithmetic)
+    return *found[:2], total.to(found[2].dtype)
 
 
 def reduced(

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CHIP", "Chip", "NpuTensor", "chip", "install", "treat_as_plain"]
 
-_DEFINING_PLAIN = ("batch", "calls", "numerics_check", "simulation.machine")
 _SATURATING = (torch.float16, torch.bfloat16, torch.float32)
 _READERS = ("aten::relu", "aten::to", "aten::_to_copy", "aten::clone")
 _MISSING = ("aten::aminmax", "aten::_aminmax", "aten::frexp")
@@ -311,15 +310,14 @@ def _arithmetic(func: Any, x: torch.Tensor) -> None:
 
 def treat_as_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let numcheck take the simulated tensors for plain ones, which real ones are."""
-    for name in _DEFINING_PLAIN:
-        importlib.import_module(f"numcheck_torch.{name}")
+    for defining in ("kinds", "calls"):
+        importlib.import_module(f"numcheck_torch.{defining}")
     for name, module in tuple(sys.modules.items()):
         if not name.startswith("numcheck_torch."):
             continue
-        for attribute in ("PLAIN", "_PLAIN"):
-            plain = getattr(module, attribute, None)
-            if isinstance(plain, frozenset) and torch.Tensor in plain:
-                monkeypatch.setattr(module, attribute, plain | {NpuTensor})
+        plain = getattr(module, "PLAIN", None)
+        if plain is not None:
+            monkeypatch.setattr(module, "PLAIN", plain | {NpuTensor})
 
 
 _LIBRARIES: list[torch.library.Library] = []

@@ -115,6 +115,19 @@ def test_reductions_are_added_up_in_the_accumulator_s_format(
     assert not torch.equal(total, x.to(dtype).sum(1))
 
 
+@pytest.mark.parametrize("rules", ["", "[[rule]]\nfamilies=['conv']\ninput='bf16'\n"])
+def test_the_gradient_of_a_convolution_s_bias_is_such_a_sum(rules: str) -> None:
+    sums = "[[rule]]\nfamilies = ['sum']\naccumulator = 'float16'"
+    layer = torch.nn.Conv2d(3, 4, 2)
+    numcheck_torch.simulate(layer, parse(rules + sums, "fp16"))
+    gradient = drawn(2, 4, 4, 8).to(torch.float16)
+    layer(drawn(2, 3, 5, 9)).backward(gradient.float())
+    rows = gradient.numpy().transpose(1, 0, 2, 3).reshape(4, -1)
+    assert layer.bias is not None
+    assert layer.bias.grad is not None
+    assert layer.bias.grad.tolist() == [float(in_pairs(row)) for row in rows]
+
+
 def test_a_mean_overflows_where_its_sum_does() -> None:
     x = torch.full((64,), 3000.0, dtype=torch.float16)
     assert numcheck_torch.simulate(torch.mean, FP16)(x).item() == torch.inf
