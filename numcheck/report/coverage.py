@@ -6,7 +6,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final
 
-from numcheck.report.messages import has_text, language, text
+from numcheck.report.messages import language, text
+from numcheck.report.naming import scalar_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Coverage", "coverage_lines"]
 
 _PHASES: Final = ("forward", "backward", "optimizer")
+_ORDER: Final = ("data", "forward", "recompute", "backward", "optimizer")
 _NOT_SCALARS: Final = ("fault", "fault_traceback", "note", "skipped")
 _SERIES: Final = ("headroom", "embedding_norm")
 _RATIO: Final = "update_ratio"
@@ -56,7 +58,7 @@ class Coverage:
         separator = text("report.list_separator", lang)
         yield from _scalars(self.events, lang)
         known = [
-            text("report.watch.setting", lang, name=n, value=self.settings[n])
+            _setting(n, self.settings[n], lang)
             for n in _SHOWN_SETTINGS
             if n in self.settings
         ]
@@ -85,6 +87,11 @@ class Coverage:
         yield text("report.watch.outside", lang)
 
 
+def _setting(name: str, value: Setting, lang: str | None) -> str:
+    named = text(f"report.setting.{name}", lang)
+    return text("report.watch.setting", lang, name=named, value=value)
+
+
 def _scalars(events: Sequence[Event], lang: str | None) -> Iterator[str]:
     """Yield what was read at every step and at sampled ones, by people's names."""
     names = dict.fromkeys(e.name for e in events if e.name not in _NOT_SCALARS)
@@ -95,19 +102,13 @@ def _scalars(events: Sequence[Event], lang: str | None) -> Iterator[str]:
     steady = [n for n in names if n.split(" ", 1)[0] not in _SERIES and n != _RATIO]
     sampled = [text(f"report.scalar.{p}", lang, n=n) for p, n in series.items() if n]
     if _RATIO in names:
-        sampled.append(_scalar(_RATIO, lang))
+        sampled.append(scalar_name(_RATIO, lang))
     separator = text("report.list_separator", lang)
     if steady:
-        named = separator.join(_scalar(name, lang) for name in steady)
+        named = separator.join(scalar_name(name, lang) for name in steady)
         yield text("report.watch.scalars", lang, names=named)
     if sampled:
         yield text("report.watch.sampled", lang, names=separator.join(sampled))
-
-
-def _scalar(name: str, lang: str | None) -> str:
-    """Return a scalar's name for people; one that numcheck did not give stays."""
-    key = f"report.scalar.{name}"
-    return text(key, lang) if has_text(key) else name
 
 
 def _noted(events: Sequence[Event], lang: str | None) -> Iterator[str]:
@@ -132,10 +133,12 @@ def _recorded(trace: Trace, lang: str | None) -> Iterator[str]:
         yield text("report.watch.kept", lang, n=kept, steps=len(steps))
     operators = [s for s in trace.sites if s.kind == "operator"]
     if operators and steps:
-        phases = dict.fromkeys(s.phase for s in operators)
-        named = (text(f"report.phase.{phase}", lang) for phase in phases)
+        phases = {s.phase for s in operators}
+        ordered = sorted(phases, key=_ORDER.index)
+        named = (text(f"report.phase.{phase}", lang) for phase in ordered)
+        is_single = steps[0] == steps[-1]
         yield text(
-            "report.watch.operators",
+            "report.watch.operators_once" if is_single else "report.watch.operators",
             lang,
             n=len(operators),
             phases=text("report.list_separator", lang).join(named),

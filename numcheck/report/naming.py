@@ -7,14 +7,28 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
+from numcheck.report.messages import has_text, text
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numcheck.diagnose.finding import Field
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site, SourceLine
 
-__all__ = ["chain_name", "held", "location", "short_op", "source_path"]
+__all__ = [
+    "chain_name",
+    "for_people",
+    "held",
+    "location",
+    "scalar_name",
+    "short_op",
+    "source_path",
+]
 
 _SCOPE_SEPARATOR: Final = re.compile(r"[./]")
 _KEPT_SCOPES: Final = 2
+_IN_PHASE: Final = re.compile(r"(forward|backward|recompute|optimizer) (.+) (\d+)")
 
 
 def short_op(op: str) -> str:
@@ -59,6 +73,40 @@ def source_path(file: str) -> str:
     except ValueError:  # another drive
         return file
     return file if relative.startswith(os.pardir) else relative
+
+
+def scalar_name(name: str, lang: str | None = None) -> str:
+    """Return the name for people of a scalar; any other name stays as it is.
+
+    Example:
+        >>> scalar_name("gradient_norm", "en"), scalar_name("my_metric", "en")
+        ('gradient norm', 'my_metric')
+    """
+    key = f"report.scalar.{name}"
+    is_single = name not in ("headroom", "embedding_norm")
+    return text(key, lang) if is_single and has_text(key) else name
+
+
+def for_people(fields: Mapping[str, Field], lang: str | None) -> dict[str, Field]:
+    """Return fields with a name that people know in place of a scalar's own.
+
+    Example:
+        >>> for_people({"name": "backward mlp/mm 1", "n": 3}, "en")
+        {'name': 'mlp/mm (backward)', 'n': 3}
+        >>> for_people({"name": "rows"}, "en")
+        {'name': 'parts of the batch'}
+    """
+    name = fields.get("name")
+    if not isinstance(name, str):
+        return dict(fields)
+    told = scalar_name(name, lang)
+    if has_text(key := f"page.experiment.{name}"):
+        told = text(key, lang)
+    if found := _IN_PHASE.fullmatch(name):
+        phase = text(f"report.phase.{found[1]}", lang)
+        place = found[2] if found[3] == "1" else f"{found[2]} {found[3]}"
+        told = text("report.in_phase", lang, name=place, phase=phase)
+    return {**fields, "name": told}
 
 
 def location(source: SourceLine) -> str:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Final
 
 from numcheck.report.chain import chain_links, is_origin
 from numcheck.report.figures import bits_text, headroom_bits
 from numcheck.report.messages import has_text, language, text
-from numcheck.report.naming import chain_name, held, source_path
+from numcheck.report.naming import chain_name, for_people, held, source_path
 from numcheck.report.printable import printable
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class Prose:
 
     def title(self) -> str:
         """Return what broke, as a sentence that can stand alone."""
-        return self.say(f"rule.{self.finding.id}.title", **self.finding.fields)
+        fields = for_people(self.finding.fields, self.lang)
+        return self.say(f"rule.{self.finding.id}.title", **fields)
 
     def headline(self) -> tuple[str, str]:
         """Return ``level[id]: `` and the title."""
@@ -127,6 +129,8 @@ class Prose:
         bits = headroom_bits(summary, site.dtype)
         bad = held(summary)
         value = bad or ("" if bits is None else bits_text(bits))
+        if bits == math.inf:  # a sign for "infinite" would tell the opposite
+            value = self.say("report.chain.zeros")
         words = f"{printable(chain_name(site))} {value}".strip()
         if is_origin(self.finding, site):
             words += self.say("report.chain.born")
@@ -178,7 +182,7 @@ class Prose:
             rule=cause.rule,
             cls=self.say(f"report.cause.{cause.cls}"),
             certainty=self.say(f"report.certainty.{cause.certainty}"),
-            text=self.say(key, **cause.fields),
+            text=self.say(key, **for_people(cause.fields, self.lang)),
         )
 
     def same_cause(self) -> str:
@@ -212,4 +216,4 @@ def _counts(piece: Evidence) -> tuple[Field | None, ...]:
 
 def evidence_text(piece: Evidence, lang: str | None = None) -> str:
     """Return one piece of evidence as a sentence."""
-    return text(f"evidence.{piece.key}", lang, **piece.fields)
+    return text(f"evidence.{piece.key}", lang, **for_people(piece.fields, lang))

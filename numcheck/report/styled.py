@@ -29,10 +29,11 @@ GLUE: Final = "\ue000"
 character it cannot come from a printable name."""
 
 _WIDE: Final = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef"
-# What a line may be broken between: runs of blanks, words, and single Chinese
-# characters with the punctuation that must not start or end a line.
+# What a line may be broken between: runs of blanks, words, single Chinese characters
+# with the punctuation that must not start or end a line, and short asides in brackets.
 _PIECE: Final = (
-    rf"[（「《]*(?:[^\s{GLUE}{_WIDE}]+|[{_WIDE}]{{2,4}}(?={GLUE})|[{_WIDE}])"
+    rf"(?:（[\u4e00-\u9fff]{{1,6}}|"
+    rf"[（「《]*(?:[^\s{GLUE}{_WIDE}]+|[{_WIDE}]{{2,4}}(?={GLUE})|[{_WIDE}]))"
     r"[，。；：、！？）」》]*"
 )
 _ATOM: Final = re.compile(rf"\s+|{GLUE}*{_PIECE}(?:{GLUE}+{_PIECE})*{GLUE}*|{GLUE}+")

@@ -118,7 +118,7 @@ def _drift(incident: Incident) -> Finding | None:
         "recompute": "recompute",
         "optimizer": "optimizer",
     }
-    at = phases.get(phase, "forward")
+    at, name = phases.get(phase, "forward"), name.removesuffix(" 1")
     fields: dict[str, Field] = {"name": name, "step": found.runs_out}
     site = Site(0, name, at, kind="kept")
     return _warning(incident.step, incident.rank, "N713", site, why, fields)
