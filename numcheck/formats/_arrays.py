@@ -27,6 +27,7 @@ __all__ = [
     "codes_of",
     "format_of",
     "in_memory_order",
+    "memory_order",
     "widened",
 ]
 
@@ -180,10 +181,22 @@ def in_memory_order(array: NDArray[Any]) -> NDArray[Any]:
         >>> in_memory_order(np.zeros((2, 3), order="F")).flags.c_contiguous
         True
     """
-    if array.flags.c_contiguous or array.ndim < 2:
-        return array
-    order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
-    return array.transpose(order)
+    axes = memory_order(array)
+    return array.transpose(axes) if axes else array
+
+
+def memory_order(array: NDArray[Any]) -> tuple[int, ...]:
+    """Return the axes from the widest step in memory to the narrowest.
+
+    Empty where that is their own order.
+
+    Example:
+        >>> memory_order(np.zeros((2, 3), order="F")), memory_order(np.zeros((2, 3)))
+        ((1, 0), ())
+    """
+    axes = tuple(range(array.ndim))
+    ordered = tuple(sorted(axes, key=lambda axis: -abs(array.strides[axis])))
+    return () if array.flags.c_contiguous or ordered == axes else ordered
 
 
 def _strided_chunks(array: NDArray[Any], size: int) -> Iterator[NDArray[Any]]:

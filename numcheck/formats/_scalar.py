@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numcheck.errors import ArgumentError, ArgumentTypeError
-from numcheck.formats._arrays import PIECE, as_array, as_floats, chunks, widened
+from numcheck.formats._arrays import (
+    PIECE,
+    as_array,
+    as_floats,
+    chunks,
+    memory_order,
+    widened,
+)
 from numcheck.formats._codes import value_dtype
 from numcheck.formats._modes import modes_for
 from numcheck.formats._registry import get
@@ -45,6 +52,11 @@ def quantize_scalar(
     target = get(fmt)
     modes = modes_for(target, rounding, overflow, subnormals)
     dtype = result_dtype(array.dtype, target)
+    # The result is laid out as the array is, so that a transposed one is read in one
+    # go; but random numbers follow the elements.
+    axes = memory_order(array) if out is None and modes.rounding != "stochastic" else ()
+    if axes:
+        array = array.transpose(axes)
     out = checked_out(out, array.shape, dtype)
     if np.may_share_memory(array, out):
         array = array.copy()
@@ -62,7 +74,7 @@ def quantize_scalar(
     for piece in chunks(array, PIECE):
         convert(piece, flat[start : start + piece.size])
         start += piece.size
-    return out
+    return out.transpose(np.argsort(axes)) if axes else out
 
 
 def _has_few_codes(array: NDArray[Any]) -> bool:

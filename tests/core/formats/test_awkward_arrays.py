@@ -137,3 +137,19 @@ def test_an_accumulator_may_be_a_dtype() -> None:
     assert stuck == matmul(ones, ones.T, accumulator="bf16") == 256
     with pytest.raises(ValueError, match="aligned0"):
         matmul(ones, ones.T, accumulator="aligned0")
+
+
+@pytest.mark.parametrize("order", [(2, 0, 1), (1, 0, 2), (2, 1, 0)], ids=str)
+def test_axes_in_any_order_give_the_same_numbers_at_the_same_places(
+    order: tuple[int, int, int],
+) -> None:
+    plain = np.random.default_rng(0).standard_normal((5, 6, 7)).astype(np.float32)
+    x = np.ascontiguousarray(plain.transpose(order)).transpose(np.argsort(order))
+    assert (x == plain).all()
+    for name in ("fp16", "hif8", "int8", "mxfp8"):
+        assert (quantize(x, name) == quantize(plain, name)).all()
+        assert (quantize(x[::-1, ::2], name) == quantize(plain[::-1, ::2], name)).all()
+    out = np.empty_like(plain)
+    assert (quantize(x, "fp16", out=out) == quantize(plain, "fp16")).all()
+    same = {"rounding": "stochastic", "seed": 1}
+    assert (quantize(x, "fp4", **same) == quantize(plain, "fp4", **same)).all()
