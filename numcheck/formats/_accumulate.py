@@ -113,6 +113,9 @@ def accumulation_bound(
         amax_b: largest magnitude of the other.
         accumulator: the scalar format in which the sum is kept.
 
+    Returns:
+        Bounds and their margins in bits: +inf for a magnitude of 0, -inf for Inf.
+
     Raises:
         ArgumentError: a count is not positive, or a magnitude negative or NaN.
 

@@ -18,7 +18,18 @@ def finfo(x: object) -> Format:
 
     The result has the attributes of `numpy.finfo` that concern values (``bits``,
     ``eps``, ``max``, ``min``, ``smallest_normal``, ``smallest_subnormal``) and those
-    that numpy lacks, such as ``overflow_threshold``.
+    that numpy lacks, such as ``overflow_threshold``. Magnitudes are exact Python
+    floats; ``min`` is the lowest number, as numpy has it.
+
+    Args:
+        x: a name of any framework, a dtype, a `Format`, or an array, whose values
+            do not matter and which may be empty.
+
+    Returns:
+        The `Format`.
+
+    Raises:
+        UnknownFormatError: no scalar format has that name.
 
     Example:
         >>> import numpy as np

@@ -123,7 +123,20 @@ def block_report(
 ) -> BlockResult:
     """Quantise to a block format and say what happened in every block.
 
-    Takes the arguments of `quantize`; for scalar formats `block_size` is needed.
+    Args:
+        x: array of real numbers, of any shape, which may be empty.
+        fmt: a block format; or a scalar one, for which `block_size` is needed.
+        rounding: of the elements, as in `quantize`.
+        subnormals: as in `quantize`.
+        axis: as in `quantize`.
+        block_size: as in `quantize`.
+        scale_rule: as in `quantize`.
+        seed: as in `quantize`.
+
+    Returns:
+        A `BlockResult`: the values, and per block the scale, the shares flushed and
+        clipped, and the SQNR in decibels. A block of zeros has shares 0 and SQNR
+        +inf; one with NaN or Inf has scale and SQNR NaN.
 
     Raises:
         ArgumentError: the format has no blocks and none were asked for.

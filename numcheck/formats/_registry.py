@@ -65,6 +65,9 @@ def get(name_or_dtype: object) -> Format:
             (``fp16``, ``torch.bfloat16``, ``e4m3``), an ad-hoc name (``e5m10``,
             ``q8.8``, ``int12``), a dtype, or an object with a ``dtype``.
 
+    Returns:
+        The format; equal ones for all names of one.
+
     Raises:
         UnknownFormatError: no format is known by that name; the text suggests the
             nearest one.
@@ -82,6 +85,9 @@ def lookup(name_or_dtype: object) -> Format | BlockFormat:
     """Return the scalar or block format that a name or dtype stands for.
 
     As `get`, but block formats (``mxfp4``, ``nvfp4``, ``msfp12``) are found as well.
+
+    Raises:
+        UnknownFormatError: as `get`.
 
     Example:
         >>> lookup("mxfp4").name, lookup("fp16").name

@@ -118,6 +118,11 @@ def fit(
         progress: called with the number of elements of each finished piece; all
             passes together see each element twice.
 
+    Returns:
+        A `Fit`. Shares are of the finite non-zero elements; NaN and Inf are counted
+        in its summary alone. Without such elements every share is 0, every format
+        fits and none is recommended.
+
     Raises:
         UnknownFormatError: a name is that of no scalar format.
         ArgumentError: a `Summary` holds no extremes.

@@ -34,6 +34,12 @@ def share_bounds(summary: Summary, fmt: Format, scale_log2: int = 0) -> Shares:
         fmt: the scalar format.
         scale_log2: the values are multiplied by 2**scale_log2 first.
 
+    Returns:
+        Shares of the finite non-zero elements, each between two bounds; 0 without any.
+
+    Raises:
+        ArgumentError: the summary holds no extremes.
+
     Example:
         >>> import numpy as np
         >>> from numcheck.formats import get

@@ -49,6 +49,14 @@ def tolerance_for(fmt: Format, convention: Convention = "torch") -> Tolerance:
     A format that it does not name gets one unit in the last place: rtol = eps,
     atol = smallest_subnormal.
 
+    Args:
+        fmt: the scalar format of the less precise result.
+        convention: ``torch`` (`torch.testing.assert_close`), ``jax`` (its test
+            utilities) or ``msprobe``.
+
+    Returns:
+        Both tolerances, without a unit.
+
     Example:
         >>> from numcheck.formats import get
         >>> tolerance_for(get("bf16")).rtol

@@ -27,6 +27,19 @@ def ulp_distance(a: object, b: object, fmt: object) -> NDArray[np.float64]:
     are 0 apart; a NaN and a number are infinitely far apart, Inf is one step beyond
     the largest number.
 
+    Args:
+        a: array of real numbers.
+        b: another, whose shape broadcasts with that of `a`.
+        fmt: a scalar format.
+
+    Returns:
+        float64 of the shape of both: the distance in values of the format, as the
+        difference of the numbers' places in order (sign-magnitude codes).
+
+    Raises:
+        UnknownFormatError: no scalar format has that name.
+        ArgumentTypeError: an array holds no real numbers.
+
     Example:
         >>> ulp_distance([1.0, 0.0], [1.0009765625, -0.0], "fp16").tolist()
         [1.0, 0.0]
