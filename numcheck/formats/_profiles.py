@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["CastRule", "Profile", "cast", "cast_rule"]
 
 Profile = Literal["torch", "jax", "ml_dtypes", "cuda", "ascend", "ascend_saturation"]
-NanBecomes = Literal["nan", "zero", "negative_zero", "max"]
+NanBecomes = Literal["nan", "zero", "negative_zero", "opposite_zero", "max"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class CastRule:
         rounding: as in `quantize`; None for the format's own.
         via_float32: whether float64 is first rounded to float32, which rounds twice.
         flush_float32: whether subnormal float32 numbers on that way become zero.
-        nan: what NaN becomes.
+        nan: what NaN becomes; ``opposite_zero`` has the other sign than it.
         unsigned: whether the sign is dropped and zero becomes the smallest value.
     """
 
@@ -80,7 +80,7 @@ _RULES: Final[Mapping[Profile, Mapping[str, CastRule]]] = {
     # Seen in ml_dtypes 0.6; numpy's own float16 is rounded once.
     "ml_dtypes": {
         **dict.fromkeys(("bfloat16", "float8_e8m0fnu", *_FP8), _TWICE),
-        **dict.fromkeys(_WITHOUT_NAN, CastRule(via_float32=True, nan="negative_zero")),
+        **dict.fromkeys(_WITHOUT_NAN, CastRule(via_float32=True, nan="opposite_zero")),
     },
     # CUDA Math API, the conversions with __NV_SATFINITE.
     "cuda": {
@@ -122,6 +122,11 @@ def cast(x: object, fmt: object, profile: Profile) -> NDArray[np.floating[Any]]:
     Returns:
         As `quantize`.
 
+    Raises:
+        ArgumentError: the format is one of integers, or the profile unknown.
+        UnknownFormatError: no scalar format has that name.
+        ArgumentTypeError: `x` holds no real numbers.
+
     Example:
         >>> cast([500.0, float("inf")], "e4m3", "torch").tolist()
         [448.0, 448.0]
@@ -137,7 +142,7 @@ def cast(x: object, fmt: object, profile: Profile) -> NDArray[np.floating[Any]]:
     with np.errstate(invalid="ignore"):  # a signalling NaN of ml_dtypes
         unknown = np.isnan(array) if array.dtype.kind not in "iub" else None
     if rule.via_float32 and array.dtype.itemsize == 8 and target.bits < 32:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             narrow = array.astype(np.float32)
         if rule.flush_float32:
             narrow[np.abs(narrow) < get(np.float32).smallest_normal] *= 0
@@ -148,9 +153,14 @@ def cast(x: object, fmt: object, profile: Profile) -> NDArray[np.floating[Any]]:
         array, target, rounding=rule.rounding, overflow=rule.overflow
     )
     if unknown is not None and rule.nan != "nan":
-        result[unknown] = _instead_of_nan(rule.nan, target)
+        negative = np.signbit(array[unknown])
+        result[unknown] = _instead_of_nan(rule.nan, target, negative)
     return result
 
 
-def _instead_of_nan(nan: NanBecomes, fmt: Format) -> float:
+def _instead_of_nan(
+    nan: NanBecomes, fmt: Format, negative: NDArray[np.bool_]
+) -> float | NDArray[np.float64]:
+    if nan == "opposite_zero":
+        return np.where(negative, 0.0, -0.0)
     return {"zero": 0.0, "negative_zero": -0.0, "max": fmt.max}[nan]

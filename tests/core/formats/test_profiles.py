@@ -23,8 +23,8 @@ def doubles(name: str) -> np.ndarray:
     base = rng.standard_normal(20_000) * np.exp2(rng.integers(-20, 20, 20_000))
     ties = fmt.smallest_normal * (1 + fmt.eps * (np.arange(2000) % 64 + 0.5))
     near = np.concatenate([ties * (1 + 2.0**-40), ties * (1 - 2.0**-40)])
-    special = [0.0, -0.0, np.inf, -np.inf, np.nan, fmt.overflow_threshold, 1e-42]
-    return np.concatenate([base, near, -near, special])
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, fmt.overflow_threshold]
+    return np.concatenate([base, near, -near, special, [1e-42]])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
