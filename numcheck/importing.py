@@ -12,7 +12,7 @@ from numcheck.report.busy import busy
 from numcheck.report.messages import LANGUAGES, text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from numcheck.diagnose import Incident
@@ -49,7 +49,7 @@ def import_(
     target = None if output is None else check_ending(output)
     with busy(dump):
         incidents = incidents_of(read_steps(dump))
-        found = [diagnose(incident) for incident in incidents]
+        found = [*_without_ruins(incidents, map(diagnose, incidents))]
         if run is not None:
             _keep(run, incidents, found)
         whole = read_dump(dump)
@@ -85,6 +85,22 @@ def incidents_of(steps: Sequence[Trace]) -> tuple[Incident, ...]:
         settings = _settings(trace)
         found.append(Incident(trace, step, rank, history=before, settings=settings))
     return tuple(found)
+
+
+def _without_ruins(
+    incidents: Iterable[Incident], found: Iterable[tuple[Finding, ...]]
+) -> Iterator[tuple[Finding, ...]]:
+    """Yield each step's findings, less the parameters that a step before it ruined."""
+    is_failing: dict[int, bool] = {}
+    for incident, findings in zip(incidents, found, strict=True):
+        was_failing = is_failing.get(incident.rank, False)
+        is_failing[incident.rank] = any(f.severity == "error" for f in findings)
+        yield tuple(f for f in findings if not (was_failing and _is_ruin(f)))
+
+
+def _is_ruin(finding: Finding) -> bool:
+    """Whether the origin is a parameter: after a failure, that is what it left."""
+    return (finding.site.kind, finding.site.role) == ("source", "parameter")
 
 
 def _settings(trace: Trace) -> dict[str, Setting]:

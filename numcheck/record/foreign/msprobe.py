@@ -23,7 +23,7 @@ from numcheck.record.foreign.weaving import Weaving
 from numcheck.record.trace import TraceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from numcheck.record.foreign.msprobe_entry import Entry
@@ -85,9 +85,7 @@ def read_step(folder: StepFolder) -> Trace:
     notes: list[str] = []
     dump = read_json(folder.path / _DUMP, notes)
     entries = _entries(dump, notes)
-    if not entries:
-        msg = f"{folder.path / _DUMP} holds no call that can be read"
-        raise DumpError(msg)
+    _check(entries.values(), str(dump.get("task", "")), folder.path / _DUMP)
     construct = _optional(folder.path / "construct.json", notes)
     builder = TraceBuilder(folder.step, folder.rank)
     weaving = Weaving(
@@ -106,6 +104,23 @@ def read_step(folder: StepFolder) -> Trace:
         level=str(dump.get("level", "")),
         notes=tuple(notes),
     )
+
+
+def _check(entries: Collection[Entry], task: str, path: Path) -> None:
+    """See that there is something to be read.
+
+    Raises:
+        DumpError: there are no calls, or of none of them any value.
+    """
+    again = "dump again with task statistics (summary_mode statistics or md5) or tensor"
+    if task == "structure":
+        raise DumpError(f"{path} records the names of calls and no values: {again}")
+    held = [t for e in entries for _, t in (*e.tensors, *e.results)]
+    held += [t for e in entries for t in e.parameters.values()]
+    if held and not any(t.is_measured for t in held):
+        raise DumpError(f"{path} holds checksums of tensors and no values: {again}")
+    if not entries:
+        raise DumpError(f"{path} holds no call that can be read")
 
 
 def _optional(path: Path, notes: list[str]) -> dict[str, Any]:

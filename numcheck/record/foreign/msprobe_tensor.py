@@ -64,7 +64,15 @@ class Tensor:
     @property
     def loose_key(self) -> Hashable:
         """Equal for reshaped and transposed views too, whose sums round otherwise."""
-        return self.dtype, self.summary.n, self.marks[:2]
+        extremes = self.marks[:2]
+        if extremes == ("None", "None"):
+            extremes = self.marks
+        return self.dtype, self.summary.n, extremes
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the dump holds its extremes, or all of it."""
+        return self.file is not None or self.marks[:2] != ("None", "None")
 
     @property
     def is_known(self) -> bool:

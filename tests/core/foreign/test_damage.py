@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+STATISTICS = ("Max", "Min", "Mean", "Norm")
+
+
 def _copy(name: str, to: Path) -> Path:
     shutil.copytree(SAMPLES / name, to / name)
     (folder,) = (to / name / "step0").iterdir()
@@ -81,6 +84,32 @@ def test_a_step_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> 
     (trace,) = read_steps(tmp_path / "f")
     assert list(trace.summaries) == [(1, 0)]
     assert any("no call" in note for note in trace.meta["notes"])
+
+
+def test_a_dump_of_checksums_alone_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    folder = _copy("hidden", tmp_path)
+
+    def without_values(item: object) -> object:
+        if isinstance(item, list):
+            return [without_values(i) for i in item]
+        if not isinstance(item, dict):
+            return item
+        kept = {k: without_values(v) for k, v in item.items() if k not in STATISTICS}
+        return {**kept, "md5": "0x875fe2b880ffffc7"} if "dtype" in item else kept
+
+    dump = json.loads((folder / "dump.json").read_text())
+    (folder / "dump.json").write_text(json.dumps(without_values(dump)))
+    with pytest.raises(
+        DumpError, match="checksums of tensors and no values: dump agai"
+    ):
+        read_steps(tmp_path)
+
+
+def test_a_dump_of_the_structure_alone_is_refused_too(tmp_path: Path) -> None:
+    folder = _copy("hidden", tmp_path)
+    (folder / "dump.json").write_text('{"task": "structure", "data": {}}')
+    with pytest.raises(DumpError, match="names of calls and no values: dump again"):
+        read_steps(tmp_path)
 
 
 def test_a_folder_without_a_dump_is_an_error_that_says_what_was_expected(

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import math
+import shutil
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +14,7 @@ from tests.core.foreign.dumps import SAMPLES
 from tests.core.foreign.test_cann import NAME, record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -52,6 +56,42 @@ def test_the_run_folder_holds_every_step_and_rank(tmp_path: Path) -> None:
     assert (kept.trace.steps, kept.trace.ranks) == ((0, 1), (0, 1))
     assert [(i.step, i.rank) for i in kept.incidents] == [(1, 0)]
     assert kept.notes == ()
+
+
+def test_a_parameter_that_the_step_before_ruined_is_no_finding_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump = tmp_path / "dump"
+    shutil.copytree(SAMPLES / "hidden", dump)
+    run("import", str(dump))
+    alone = capsys.readouterr().out.count("error[")
+    shutil.copytree(dump / "step0", dump / "step1")
+    file = dump / "step1/rank0/dump.json"
+    later = json.loads(file.read_text())
+    ruined = next(
+        t for t in _tensors(later) if t["requires_grad"] and len(t["shape"]) == 2
+    )
+    marks = [ruined[k] for k in ("Max", "Min", "Norm")]
+    for tensor in _tensors(later):
+        if [tensor.get(k) for k in ("Max", "Min", "Norm")] == marks:
+            tensor.update(dict.fromkeys(("Max", "Min", "Mean", "Norm"), math.nan))
+    file.write_text(json.dumps(later))
+    run("import", str(dump / "step1"))
+    assert "error[N003]" in capsys.readouterr().out
+    run("import", str(dump))
+    told = capsys.readouterr().out
+    assert "N003" not in told
+    assert told.count("error[") == alone
+
+
+def _tensors(item: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(item, dict):
+        if "dtype" in item and "Max" in item:
+            yield item
+        item = list(item.values())
+    if isinstance(item, list):
+        for part in item:
+            yield from _tensors(part)
 
 
 def test_the_report_can_be_chinese(capsys: pytest.CaptureFixture[str]) -> None:
