@@ -82,10 +82,13 @@ def fit(
     """Say which formats hold the arrays of FILE (.npy, .npz, .safetensors)."""
     from numcheck.calculator._fit_pages import fit_data, fit_list_page, fit_page
     from numcheck.calculator._plain import as_json
+    from numcheck.errors import DumpError
     from numcheck.measure import DEFAULT_FORMATS
 
     chosen = targets or DEFAULT_FORMATS
     items = list(_fitted(file, chosen, tensor, dtype, lang))
+    if not items:
+        raise DumpError(f"{file} holds no array of real numbers")
     if as_data:
         click.echo(as_json([fit_data(item) for item in items]))
     elif len(items) == 1:

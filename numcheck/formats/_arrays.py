@@ -213,6 +213,11 @@ def _strided_chunks(array: NDArray[Any], size: int) -> Iterator[NDArray[Any]]:
 def _advice(dtype: np.dtype[Any]) -> str:
     if dtype.kind == "c":
         return "; pass x.real, x.imag or abs(x)"
+    if dtype.kind == "V" and dtype.fields is None and dtype.itemsize <= 2:
+        return (
+            "; view them as what they are, as by x.view(ml_dtypes.bfloat16), or "
+            "`numcheck fit --dtype bfloat16`"
+        )
     if dtype.kind == "f":
         return "; convert it with .astype(np.float64)"
     if dtype.kind == "O":

@@ -190,6 +190,20 @@ def test_arrays_of_other_kinds_are_left_out_and_named(tmp_path: Path) -> None:
     assert "good: float64" in result.stdout
 
 
+def test_a_file_without_numbers_is_an_error_that_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "x.npy", np.ones(3, ml_dtypes.bfloat16))
+    np.savez(tmp_path / "none.npz")
+    for name, advice in (("x.npy", "--dtype bfloat16"), ("none.npz", "")):
+        with pytest.raises(SystemExit, match="2"):
+            main(["fit", str(tmp_path / name)])
+        told = capsys.readouterr()
+        assert "holds no array of real numbers" in told.err
+        assert advice in told.err
+        assert not told.out
+
+
 def test_safetensors_of_every_dtype_are_read(tmp_path: Path) -> None:
     dtypes: list[Any] = [
         np.float64, np.float32, np.float16, ml_dtypes.bfloat16, np.int8, np.uint8, bool,
