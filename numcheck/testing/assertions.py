@@ -69,7 +69,9 @@ def assert_headroom(
         **kwargs: what to call it with.
 
     Raises:
-        AssertionError: naming the tightest values and their places.
+        AssertionError: naming the tightest values and their places, those that are
+            not finite first.
+        ArgumentError: `bits` is no finite number, or values came with arguments.
 
     Example:
         >>> import numpy as np
@@ -78,24 +80,28 @@ def assert_headroom(
         AssertionError: less than 2 bits of headroom left:
           value: +0.71 bits in float16, amax 4e+04
     """
-    if not math.isfinite(bits):
+    if not isinstance(bits, (int, float)) or not math.isfinite(bits):
         msg = f"bits must be a finite number, got {bits!r}"
+        raise ArgumentError(msg)
+    if not callable(target) and (args or kwargs):
+        msg = (
+            "values take no arguments, got "
+            f"{', '.join([*map(repr, args), *kwargs])}; name a format by format='fp16'"
+        )
         raise ArgumentError(msg)
     asked = None if format is None else get(format).name
     found = _traced(target, args, kwargs) if callable(target) else _held(target)
     tight = []
     for name, dtype, summary in found:
         left = headroom(summary, asked or dtype)
-        if left is not None and left < bits:
-            tight.append((left, name, asked or dtype, summary.amax or math.inf))
-        elif summary.is_finite is False:
-            tight.append((-math.inf, name, asked or dtype, math.inf))
+        if summary.is_finite is False:
+            tight.append((-math.inf, f"  {name} is not finite: {_counted(summary)}"))
+        elif left is not None and left < bits:
+            held = f"{left:+.2f} bits in {asked or dtype}, amax {summary.amax:.4g}"
+            tight.append((left, f"  {name}: {held}"))
     if tight:
         tight.sort(key=lambda row: row[0])
-        rows = [
-            f"  {name}: {left:+.2f} bits in {dtype}, amax {amax:.4g}"
-            for left, name, dtype, amax in tight[:10]
-        ]
+        rows = [row for _, row in tight[:10]]
         raise AssertionError(
             "\n".join([f"less than {_bits(bits)} of headroom left:", *rows])
         )
@@ -161,11 +167,15 @@ def assert_close_in_format(
 
     Raises:
         AssertionError: naming the largest distance and its place.
+        ArgumentError: `ulps` is negative or no number.
 
     Example:
         >>> import numpy as np
         >>> assert_close_in_format(np.float32(1.002), np.float32(1.0), "bfloat16")
     """
+    if not isinstance(ulps, (int, float)) or not ulps >= 0:
+        msg = f"ulps must be a number of at least 0, got {ulps!r}"
+        raise ArgumentError(msg)
     a, b = array_of(actual), array_of(desired)
     if a.shape != b.shape:
         msg = f"shapes differ: {a.shape} against {b.shape}"
@@ -180,6 +190,7 @@ def assert_close_in_format(
         msg = (
             f"{int(np.count_nonzero(distance > ulps))} of {a.size} elements differ by "
             f"more than {ulps:g} values of {target.name}; the most, "
-            f"{float(distance[worst]):g}, at {place}: {a[worst]!r} against {b[worst]!r}"
+            f"{float(distance[worst]):g}, at {place}: {float(a[worst])!r} against "
+            f"{float(b[worst])!r}"
         )
         raise AssertionError(msg)

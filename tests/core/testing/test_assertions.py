@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -59,7 +60,7 @@ def test_headroom_is_measured_in_bits_of_the_format(amax: float) -> None:
 
 
 def test_an_overflowed_value_has_no_headroom() -> None:
-    with pytest.raises(AssertionError, match="-inf bits"):
+    with pytest.raises(AssertionError, match="1 NaN, 1 [+]Inf"):
         assert_headroom(np.array([np.inf, np.nan], np.float16), bits=1)
 
 
@@ -89,3 +90,19 @@ def test_nan_is_close_to_nan_and_to_nothing_else() -> None:
 def test_shapes_must_agree() -> None:
     with pytest.raises(AssertionError, match="shapes differ"):
         assert_close_in_format(np.ones((2, 1)), np.ones((1, 2)))
+
+
+def test_a_format_in_the_place_of_an_argument_is_not_overlooked() -> None:
+    with pytest.raises(ArgumentError, match="format='fp16'"):
+        assert_headroom(np.ones(2), "fp16", bits=1)
+
+
+@pytest.mark.parametrize("wrong", [-1, np.nan, "1"], ids=repr)
+def test_closeness_needs_a_number_of_values(wrong: Any) -> None:
+    with pytest.raises(ArgumentError, match="ulps"):
+        assert_close_in_format([1.0], [1.0], "fp16", ulps=wrong)
+
+
+def test_numbers_are_named_without_their_type() -> None:
+    with pytest.raises(AssertionError, match=r"\(0,\): 1\.0 against 1\.5"):
+        assert_close_in_format([1.0], [1.5], "fp16")
