@@ -88,6 +88,7 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
         raise ArgumentError(
             "on_error='skip' has to know before the update, sync=False tells after it"
         )
+    _check_loss(loss_fn)
     optimizers = _optimizers(optimizer)
     if not isinstance(model, torch.nn.Module):
         function = _checked_step(model)
@@ -107,6 +108,12 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
     if isinstance(loss_fn, torch.nn.Module):
         monitor.watch(loss_fn)
     return model
+
+
+def _check_loss(given: object) -> None:
+    if given is not None and not callable(given):
+        kind = type(given).__name__
+        raise ArgumentTypeError(f"loss_fn must be a loss module, got {kind}")
 
 
 def _checked_step(step: object) -> Callable[..., Any]:

@@ -20,6 +20,11 @@ def test_an_optimizer_of_another_model_is_refused() -> None:
         numcheck_torch.instrument(mine, optimizer)
 
 
+def test_a_loss_that_cannot_be_called_is_refused() -> None:
+    with pytest.raises(ArgumentTypeError, match="loss_fn"):
+        numcheck_torch.instrument(torch.nn.Linear(2, 1), loss_fn=3)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "instrument",
     [numcheck.instrument, numcheck_torch.instrument],
