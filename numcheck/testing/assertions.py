@@ -80,7 +80,7 @@ def assert_headroom(
         AssertionError: less than 2 bits of headroom left:
           value: +0.71 bits in float16, amax 4e+04
     """
-    if not isinstance(bits, (int, float)) or not math.isfinite(bits):
+    if not _is_number(bits) or not math.isfinite(bits):
         msg = f"bits must be a finite number, got {bits!r}"
         raise ArgumentError(msg)
     if not callable(target) and (args or kwargs):
@@ -105,6 +105,10 @@ def assert_headroom(
         raise AssertionError(
             "\n".join([f"less than {_bits(bits)} of headroom left:", *rows])
         )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
 
 
 def _bits(number: float) -> str:
@@ -173,7 +177,7 @@ def assert_close_in_format(
         >>> import numpy as np
         >>> assert_close_in_format(np.float32(1.002), np.float32(1.0), "bfloat16")
     """
-    if not isinstance(ulps, (int, float)) or not ulps >= 0:
+    if not _is_number(ulps) or not ulps >= 0:
         msg = f"ulps must be a number of at least 0, got {ulps!r}"
         raise ArgumentError(msg)
     a, b = array_of(actual), array_of(desired)

@@ -60,7 +60,7 @@ def test_headroom_is_measured_in_bits_of_the_format(amax: float) -> None:
 
 
 def test_an_overflowed_value_has_no_headroom() -> None:
-    with pytest.raises(AssertionError, match="1 NaN, 1 [+]Inf"):
+    with pytest.raises(AssertionError, match=r"1 NaN, 1 \+Inf"):
         assert_headroom(np.array([np.inf, np.nan], np.float16), bits=1)
 
 
