@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ScaleWatch"]
 
-_PATIENCE = (4, 8, 16, 32, 64)
+_PATIENCE = (1, 4, 8, 16, 32, 64)
 
 
 class ScaleWatch:

@@ -54,8 +54,10 @@ def harmed(
         if not health.is_bad(site.index):
             continue
         if site.role in ("output", "state", "buffer"):
-            if _is_benign(site, health) or (
-                site.role == "output" and training_is_finite
+            if (
+                _is_benign(site, health)
+                or _was_infinite(view, site)
+                or (site.role == "output" and training_is_finite)
             ):
                 continue
         elif searches_scale and loss_is_finite and site.role != "loss":
@@ -67,3 +69,21 @@ def harmed(
 def _is_benign(site: Site, health: Health) -> bool:
     """Whether a returned value only repeats what was written or given on purpose."""
     return health.only_moved[site.index] or not health.is_real(site.index)
+
+
+def _was_infinite(view: StepView, buffer: Site) -> bool:
+    """Whether a buffer came in with as many Inf: a minimum of what was never seen."""
+    now = _infinities(view, buffer)
+    return buffer.role == "buffer" and any(
+        (was := _infinities(view, site)) is not None and now is not None and was >= now
+        for site in view.trace.sites
+        if site.kind == "source" and site.role == "buffer" and site.op == buffer.op
+    )
+
+
+def _infinities(view: StepView, site: Site) -> int | None:
+    """Return the number of Inf in a value without NaN; None where not known."""
+    held = view.summary(site)
+    if held is None or held.nan != 0 or held.pos_inf is None or held.neg_inf is None:
+        return None
+    return held.pos_inf + held.neg_inf

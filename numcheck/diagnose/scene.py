@@ -142,11 +142,14 @@ class Scene:
 
     @functools.cached_property
     def denominator(self) -> Operand:
-        """What a division or reciprocal divides by; unknown for other operators."""
+        """What the operator divides by, as powers below zero do; unknown for others."""
         if self.site.family == "div":
             # addcdiv(a, b, c) is a + b / c.
             return self.operand(2 if "addcdiv" in self.site.op else 1)
         if self.site.family in ("reciprocal", "rsqrt"):
+            return self.operand(0)
+        exponent = self.operand(1).number
+        if self.site.family == "pow" and exponent is not None and exponent < 0:
             return self.operand(0)
         return Operand()
 

@@ -24,7 +24,7 @@ from numcheck.diagnose.causes.label_range import LabelRange
 from numcheck.diagnose.causes.loss_scale import LossScale
 from numcheck.diagnose.causes.outlier_rows import OutlierRows
 from numcheck.diagnose.causes.rate import NoWarmUp, RateTooHigh
-from numcheck.diagnose.causes.recurrence import Recurrence
+from numcheck.diagnose.causes.recurrence import CarriedState, Recurrence
 from numcheck.diagnose.causes.unclipped import Unclipped
 from numcheck.diagnose.causes.unguarded import Unguarded
 from numcheck.diagnose.causes.unnormalised import Unnormalised, UnnormalisedTraining
@@ -63,6 +63,7 @@ CAUSES: tuple[CauseRule, ...] = (
     RateTooHigh(),
     Drift(),
     Recurrence(),
+    CarriedState(),
     OutlierRows(),
     InitialScale(),
     Unnormalised(),

@@ -34,8 +34,6 @@ class Cancellation:
             return _of_rounded_integers(scene)
         if broke.id not in ("N301", "N302", "N312"):
             return None
-        if scene.incident.went("float64") == "failed":
-            return None
         lost = _lost_bits(scene)
         if lost is None:
             return None

@@ -3,17 +3,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.causes.base import explain
 from numcheck.diagnose.finding import Evidence
 
 if TYPE_CHECKING:
+    from numcheck.diagnose.ancestry import Ancestry
     from numcheck.diagnose.causes.base import Explanation
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
+    from numcheck.record.site import Site
+    from numcheck.record.trace import StepView
 
 __all__ = ["EmptyGroup"]
+
+_AGGREGATES = frozenset({"sum", "mean", "variance", "norm", "matmul", "scatter", "sub"})
 
 
 class EmptyGroup:
@@ -26,13 +32,30 @@ class EmptyGroup:
         if broke.id == "N308":
             advice = ("count_at_least_one", "drop_empty_batches")
             return explain(self.id, "data", "likely", advice=advice)
-        if broke.id not in ("N303", "N304") or scene.site.phase != "forward":
+        if broke.id not in ("N303", "N304", "N312") or scene.site.phase != "forward":
             return None
         behind = scene.ancestry_of(scene.denominator)
-        if behind is None or not behind.is_from_batch:
+        if behind is None or not _is_aggregate(scene.provenance.view, behind):
             return None
-        if not any(s.effect == "compute" for s in behind.sites if s.kind == "operator"):
-            return None  # a number that was given is no count and no spread
-        seen = Evidence("divisor_from_batch")
+        if behind.is_from_batch:
+            seen = Evidence("divisor_from_batch")
+        elif not behind.sources():
+            seen = Evidence("divisor_counts_flags")
+        else:
+            return None
         guards = ("count_at_least_one", "drop_empty_batches", "std_at_least")
         return explain(self.id, "data", "likely", seen, advice=guards)
+
+
+def _is_aggregate(view: StepView, behind: Ancestry) -> bool:
+    """Whether it is a count, spread or difference: what was only looked up is none."""
+    return any(
+        site.family in _AGGREGATES or _size(site) < max(map(_size, read), default=0)
+        for site in behind.sites
+        if site.kind == "operator" and site.effect == "compute"
+        for read in [list(view.parents(site))]
+    )
+
+
+def _size(site: Site) -> int:
+    return math.prod(site.shape)

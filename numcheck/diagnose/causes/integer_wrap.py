@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numcheck.diagnose.causes.base import explain
+from numcheck.diagnose.causes.base import OVERFLOWS, explain
 from numcheck.diagnose.finding import Evidence
 
 if TYPE_CHECKING:
@@ -20,15 +20,17 @@ _GROWING = ("mul", "square", "pow", "sum", "product", "matmul", "cumulative", "a
 
 
 class IntegerWrap:
-    """A count or square left the integer's range and came back negative."""
+    """A count, square or unsigned difference left the range and came back elsewhere."""
 
     id = "N053"
 
     def explain(self, scene: Scene, broke: Match) -> Explanation | None:
-        """Answer for negative operands that integer arithmetic made."""
+        """Answer for operands that only integers which wrapped around can give."""
+        view = scene.provenance.view
+        if broke.id in OVERFLOWS:
+            return _of_difference(scene)
         if broke.id not in ("N301", "N302", "N311", "N312"):
             return None
-        view = scene.provenance.view
         for site in scene.ancestry.integers:
             summary = view.summary(site)
             if site.family not in _GROWING or summary is None or summary.low is None:
@@ -41,6 +43,32 @@ class IntegerWrap:
                 advice = ("cast_before_arithmetic", "wider_integer")
                 return explain(self.id, "data", "likely", seen, advice=advice)
         return None
+
+
+def _of_difference(scene: Scene) -> Explanation | None:
+    """Answer where a difference of unsigned integers came back larger than both."""
+    view = scene.provenance.view
+    for site in scene.ancestry.integers:
+        held, read = view.summary(site), [view.summary(p) for p in site.parents]
+        if site.family != "sub" or not site.dtype.startswith("uint") or held is None:
+            continue
+        highs = [s.high for s in read if s is not None and s.high is not None]
+        numbers = [v for k, v in site.detail if k.startswith("operand")]
+        highs += [float(v) for v in numbers if isinstance(v, int | float)]
+        if held.high is None or not highs or held.high <= max(highs):
+            continue
+        seen = Evidence(
+            "integer_too_large",
+            {
+                "op": site.op,
+                "dtype": site.dtype,
+                "high": held.high,
+                "most": max(highs),
+            },
+        )
+        advice = ("cast_before_arithmetic", "wider_integer")
+        return explain("N053", "data", "likely", seen, advice=advice)
+    return None
 
 
 def _had_no_reason(scene: Scene, site: Site) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.causes.base import EDGES, OVERFLOWS, explain, tried
+from numcheck.diagnose.dropped import is_dropped
 from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.outliers import largest_input
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["OutlierRows", "carried_by_outliers"]
 
 
+_POLES = ("N301", "N311", "N312")
+
+
 class OutlierRows:
     """A sentinel (1e30), a unit error, a corrupt record: without it all is well."""
 
@@ -28,23 +32,46 @@ class OutlierRows:
         if broke.id not in OVERFLOWS | EDGES:
             return None
         went = scene.incident.went("rows")
-        if went == "failed" or _fail_together(scene):
+        if went == "failed" or _fail_together(scene) or is_dropped(scene):
             return None
         sources = scene.ancestry.sources("input", "target")
         scale = largest_input(scene.provenance.view, sources)
         few = went == "healthy" and scale is not None and scale.is_large
         far = scale is not None and (scale.has_outlier or few)
-        alone = scene.ancestry.is_from_batch and scene.site.phase == "forward"
         without = _without(scene)
         steps: tuple[str | Advice, ...]
         if scale is not None and far and broke.id in OVERFLOWS:
             seen = Evidence("outlier", {"amax": scale.amax, "rest": scale.rest})
             steps = (*without, "clip_outliers", "check_preprocessing")
             return explain(self.id, "data", "likely", seen, advice=steps)
-        if went == "healthy" and alone:
+        if went == "healthy" and _is_invalid(scene, broke):
             steps = (*without, "check_preprocessing", "clamp_argument")
             return explain(self.id, "data", "likely", advice=steps)
         return None
+
+
+def _is_invalid(scene: Scene, broke: Match) -> bool:
+    """Whether numbers of the batch alone have no place in the function: a -1 code.
+
+    At a pole, such as that of log at 0 and of atanh at 1, a function still has a limit:
+    there it lacks a guard, and the batch is what it may be. Whether a divisor may be
+    zero only its meaning tells, and a batch that divides by its own zero is the rarer.
+    """
+    if scene.site.phase != "forward" or not scene.ancestry.is_from_batch:
+        return False
+    if broke.id in _POLES and scene.kind != "nan" and not _is_negative_count(scene):
+        return False
+    divides = scene.denominator.site is not None
+    behind = scene.ancestry_of(scene.denominator if divides else scene.operand(0))
+    if behind is None:
+        return False
+    sources = behind.sources("input", "target")
+    return largest_input(scene.provenance.view, sources) is not None
+
+
+def _is_negative_count(scene: Scene) -> bool:
+    """Whether the pole is that of log1p: what it takes are counts, and one is -1."""
+    return scene.site.family == "log" and scene.operand(0).has_negative
 
 
 def carried_by_outliers(scene: Scene) -> bool:

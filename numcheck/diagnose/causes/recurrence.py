@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
 
-__all__ = ["Recurrence"]
+__all__ = ["CarriedState", "Recurrence"]
 
 _RUNGS = 6
 _FACTOR = 1.05
 _RISING = 0.8
+_NEAR = 16  # sites between an operator and the state it reads
 
 
 class Recurrence:
@@ -43,6 +44,31 @@ class Recurrence:
         )
         advice = ("stable_recurrence", "clip_state", "normalise_state")
         return explain(self.id, "dynamics", "likely", seen, advice=advice)
+
+
+class CarriedState:
+    """A state handed from step to step that every step makes larger."""
+
+    id = "N756"
+
+    def explain(self, scene: Scene, broke: Match) -> Explanation | None:
+        """Answer for overflows close to a buffer that came in large and is rewritten.
+
+        At the initial parameters the step still reads it, so no experiment with them
+        tells.
+        """
+        if broke.id not in OVERFLOWS or scene.incident.step == 0:
+            return None
+        view = scene.provenance.view
+        rewritten = {s.op for s in view.kept() if s.role == "buffer"}
+        for site in scene.ancestry.sites[:_NEAR]:
+            held = view.summary(site) if site.op in rewritten else None
+            if held is None or held.amax is None or not _fills_half(scene, held.amax):
+                continue
+            seen = Evidence("state_came_in", {"name": site.op, "amax": held.amax})
+            advice = ("stable_recurrence", "clip_state", "normalise_state")
+            return explain(self.id, "dynamics", "likely", seen, advice=advice)
+        return None
 
 
 def _fills_half(scene: Scene, amax: float) -> bool:

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.ancestry import ancestry
-from numcheck.diagnose.causes.base import EDGES, explain
+from numcheck.diagnose.causes.base import EDGES, OVERFLOWS, explain
+from numcheck.diagnose.dropped import is_dropped
 from numcheck.diagnose.finding import Evidence
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Unguarded:
             return None
         if broke.id == "N309" and _was_selected(scene):
             return explain("N352", "op-domain", "likely", advice=("safe_where",))
-        if broke.id in EDGES and _is_dropped(scene):
+        if broke.id in EDGES | OVERFLOWS and is_dropped(scene):
             seen = Evidence("branch_dropped")
             return explain("N352", "op-domain", "likely", seen, advice=("safe_where",))
         rule, advice = _BY_FINDING.get(broke.id, _DEFAULT)
@@ -82,24 +83,3 @@ def _comes_from_selection(scene: Scene, site: Site | None, reach: int) -> bool:
         return False
     near = ancestry(scene.provenance.view, site).sites[:reach]
     return any(s.family == "select" and s.phase == "backward" for s in near)
-
-
-def _is_dropped(scene: Scene) -> bool:
-    """Whether a selection leaves the result out and only the gradient is harmed."""
-    if scene.site.phase != "forward":
-        return False
-    if any(s.role in ("loss", "output") for s in scene.origin.harm):
-        return False
-    view, health = scene.provenance.view, scene.provenance.health
-    front, seen = [scene.site.index], {scene.site.index}
-    for index in front:
-        for child in view.trace.children.get(index, ()):
-            site = view.trace.sites[child]
-            if child in seen or site.phase != "forward":
-                continue
-            seen.add(child)
-            if health.is_bad(child):
-                front.append(child)
-            elif site.family == "select":
-                return True
-    return False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from numcheck.diagnose.ancestry import source_of
 from numcheck.diagnose.causes.base import OVERFLOWS, explain
+from numcheck.diagnose.dropped import is_dropped
 from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.gain import largest_gain
 from numcheck.diagnose.outliers import largest_input
@@ -72,7 +73,7 @@ class Unnormalised:
 
     def explain(self, scene: Scene, broke: Match) -> Explanation | None:
         """Answer for overflows with large inputs, while the weights do not amplify."""
-        if broke.id not in OVERFLOWS:
+        if broke.id not in OVERFLOWS or is_dropped(scene):
             return None
         view, behind = scene.provenance.view, scene.ancestry
         scale = largest_input(view, behind.sources("input"))

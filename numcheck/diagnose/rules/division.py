@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from numcheck.diagnose.load import format_of
 from numcheck.diagnose.rules.base import Match, measured
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Division"]
 
 _FAMILIES = ("div", "reciprocal", "rsqrt")
+_FUSED = ("normalisation", "norm")
 
 
 class Division:
@@ -22,10 +24,28 @@ class Division:
 
     def match(self, scene: Scene) -> Match | None:
         """Answer for divisions, reciprocals and reciprocal roots by zero."""
-        if scene.site.family not in _FAMILIES or scene.origin.kind != "birth":
+        if scene.origin.kind != "birth":
+            return None
+        if _is_flat(scene):
+            return Match("N304", evidence=measured("normalised_flat"))
+        if scene.site.family not in _FAMILIES:
             return None
         if scene.kind == "nan":
             return Match("N304", evidence=measured("zero_by_zero"))
         if not scene.denominator.has_zero:
             return None
         return Match(self.id, evidence=measured("denominator_zero"))
+
+
+def _is_flat(scene: Scene) -> bool:
+    """Whether a normalisation in one operator divided a spread of zero by itself.
+
+    Nothing it reads is large enough for its sum of squares to overflow.
+    """
+    limit, amax = format_of(scene.site), scene.largest_operand
+    if scene.site.family not in _FUSED or scene.kind != "nan":
+        return False
+    if limit is None or amax is None:
+        return False
+    terms = max(o.summary.n for o in scene.operands if o.summary is not None)
+    return terms * amax * amax < limit.max

@@ -74,7 +74,7 @@ def test_a_scale_that_falls_for_ever_is_the_operator_that_never_heals() -> None:
     assert found.site.source is not None
     assert "# the origin" in found.site.source.text
     assert found.harm[0].op == "gradient:0.weight"
-    assert 0 < found.step < 12
+    assert found.step == 0  # unscaled, the first step fails as well
 
 
 def test_a_switched_off_scaler_is_no_scaler() -> None:
