@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,11 @@ from numcheck.errors import ArgumentError, MissingExtraError
 from numcheck.record.history import TraceHistory
 from numcheck.report.content import content_of
 from numcheck.report.messages import text
-from numcheck.report.writing import write_content
+from numcheck.report.writing import check_ending, write_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from numcheck.adapters import Adapter
     from numcheck.monitor import Monitor
@@ -36,6 +38,7 @@ __all__ = ["demo"]
 )
 def demo(wanted: tuple[str, ...], output: str) -> None:
     """Break a small float16 training in each framework, explain it, write a page."""
+    _check_place(check_ending(output))
     monitors = {
         a.name: m for a in _chosen(wanted) if (m := _demonstrate(a)) is not None
     }
@@ -44,6 +47,14 @@ def demo(wanted: tuple[str, ...], output: str) -> None:
         raise MissingExtraError(msg)
     click.echo(write_content(_together(monitors), output))
     click.echo(text("demo.written", path=output))
+
+
+def _check_place(target: Path) -> None:
+    """Refuse a place that cannot be written before a minute of training."""
+    home = target.absolute().parent
+    if not (home.is_dir() and os.access(home, os.W_OK)):
+        msg = f"{str(home)!r} is no folder that can be written; name one by --output"
+        raise ArgumentError(msg)
 
 
 def _chosen(wanted: tuple[str, ...]) -> Iterable[Adapter]:

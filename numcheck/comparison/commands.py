@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from numcheck.comparison.departure import compare_traces
-from numcheck.errors import ArgumentError
+from numcheck.errors import ArgumentError, RunFolderError
 from numcheck.report.busy import busy
 from numcheck.report.messages import LANGUAGES
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from numcheck.record.trace import Trace
 
 __all__ = ["compare"]
+
+_ARRAYS: Final = (".npy", ".npz", ".pt", ".pth", ".safetensors")
 
 
 @click.command()
@@ -87,6 +89,12 @@ def trace_at(path: str) -> Trace:
     from numcheck.record.history import TraceHistory
     from numcheck.record.run_folder import open_run
 
+    if Path(path).suffix in _ARRAYS and Path(path).is_file():
+        msg = (
+            f"{path!r} is a file of arrays, and runs are compared here; two arrays are "
+            "by numcheck.compare(a, b) in Python"
+        )
+        raise RunFolderError(msg)
     if any(Path(path).glob("step*")):
         return read_dump(path)
     run = open_run(path)

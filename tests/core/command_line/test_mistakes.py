@@ -105,3 +105,29 @@ def test_a_script_that_trains_nothing_is_told_so(
     (tmp_path / "train.py").write_text("x = 1\n")
     assert ended("run", str(tmp_path / "train.py")) == 2
     assert "nothing was watched" in capsys.readouterr().err
+
+
+def test_two_arrays_are_not_two_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.npy"
+    file.touch()
+    assert ended("compare", str(file), str(file)) == 2
+    assert "numcheck.compare(a, b)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [("missing/report.html", "--output"), ("report.pdf", ".html")],
+    ids=["folder", "ending"],
+)
+def test_the_demo_asks_for_a_place_before_it_trains(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    output: str,
+    said: str,
+) -> None:
+    monkeypatch.setattr("numcheck.demo.adapters", tuple)
+    assert ended("demo", "--output", str(tmp_path / output)) == 2
+    assert said in capsys.readouterr().err
