@@ -34,7 +34,7 @@ __all__ = ["StepFolder", "find_steps", "read_step"]
 _STEP: Final = re.compile(r"step(\d+)$")
 _RANK: Final = re.compile(r"rank(\d+)$")
 _DUMP: Final = "dump.json"
-_OPTIMIZER: Final = "optimizer"
+_OF_UPDATES: Final = ("optimizer", "clip_grad")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -176,6 +176,6 @@ def _weave(w: Weaving) -> None:
 
 
 def _is_update(w: Weaving, entry: Entry, *, after: bool) -> bool:
-    """Whether a call belongs to the optimizer."""
+    """Whether a call belongs to the optimizer, or handles gradients before it does."""
     outer = w.construct.get(entry.key)
-    return outer == _OPTIMIZER or (after and not w.construct)
+    return outer in _OF_UPDATES or (after and outer is None)

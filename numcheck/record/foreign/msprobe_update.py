@@ -63,6 +63,7 @@ def _operand(w: Weaving, entry: Entry, tensor: Tensor, made: Ledger, name: str) 
     if mine is not None and mine.tensor.key == tensor.key:
         return mine.site
     found = made.find_same(tensor) or w.gradients.find_same(tensor)
+    found = found or w.values.find_same(tensor)
     if found is not None:
         return found.site
     owners = [i for i, n in w.names.items() if n == name]

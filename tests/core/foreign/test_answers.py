@@ -14,6 +14,7 @@ BROKEN = [
         "functions", 1, "N101", "forward", "Tensor.__mul__", "error", id="functions"
     ),
     pytest.param("ranks", 1, "N101", "forward", "Tensor.__mul__", "error", id="ranks"),
+    pytest.param("clipped", 0, "N301", "forward", "Torch.log", "error", id="clipped"),
     pytest.param("values", 0, "N301", "forward", "Torch.log", "error", id="values"),
 ]
 
@@ -29,6 +30,11 @@ def test_the_first_finding_names_what_the_program_does_wrong(
 
 def test_a_benign_mask_is_no_finding() -> None:
     assert findings("causal") == {(0, 0): ()}
+
+
+def test_bad_gradients_that_are_clipped_are_no_fault_of_the_batch() -> None:
+    ((found,),) = findings("clipped").values()
+    assert found.id == "N301"
 
 
 def test_the_healthy_steps_and_ranks_have_no_finding() -> None:
