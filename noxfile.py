@@ -19,6 +19,13 @@ nox.options.default_venv_backend = "venv"
 nox.options.reuse_venv = "yes"
 nox.options.error_on_external_run = True
 
+# What would put other packages into every environment, or its own elsewhere.
+for _name in (
+    "PIP_PREFIX", "PIP_TARGET", "PIP_USER", "PYTEST_ADDOPTS", "PYTEST_PLUGINS",
+    "PYTHONHOME", "PYTHONPATH",
+):  # fmt: skip
+    os.environ.pop(_name, None)
+
 PINNED = ("--quiet", "--constraint", "constraints.txt")
 PROJECT = nox.project.load_toml("pyproject.toml")
 BOTH_EXTRAS = ".[torch,jax,flax]"
