@@ -99,9 +99,7 @@ def test_a_dump_of_checksums_alone_is_refused_with_the_way_out(tmp_path: Path) -
 
     dump = json.loads((folder / "dump.json").read_text())
     (folder / "dump.json").write_text(json.dumps(without_values(dump)))
-    with pytest.raises(
-        DumpError, match="checksums of tensors and no values: dump agai"
-    ):
+    with pytest.raises(DumpError, match="checksums of tensors and no values: dump"):
         read_steps(tmp_path)
 
 
