@@ -21,6 +21,8 @@ from numcheck_torch.distributed import (
     rank_of_process,
     world_size,
 )
+from numcheck_torch.distributed.quiet import spoken
+from numcheck_torch.distributed.sharding import holds_back
 from numcheck_torch.initial import copy_of_parameters
 from numcheck_torch.laboratory import TorchLaboratory
 from numcheck_torch.live import Live
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from numcheck.record.site import Site
     from numcheck.record.trace import Trace
     from numcheck_torch.boundary import Again, Checked
+    from numcheck_torch.distributed import Request
     from numcheck_torch.hooks import Hooks
     from numcheck_torch.npu import OverflowFlag
     from numcheck_torch.program import Program
@@ -99,6 +102,11 @@ class Bench(Monitor):
         self._checks: collections.deque[Checked] = collections.deque(maxlen=MOST_CHECKS)
         self._bad_checks: tuple[tuple[Site, Summary], ...] = ()
 
+        self._owed: list[Finding] = []
+        self._is_ending = False
+        self._recorded: collections.deque[tuple[int, Trace]] = collections.deque(
+            maxlen=2
+        )
         self._saving: Saving | None = None
 
     hooks: Hooks
@@ -111,15 +119,31 @@ class Bench(Monitor):
     def deliver(self, findings: Iterable[Finding]) -> None:
         """Keep the findings and do what the user asked for on errors.
 
+        What one of several ranks finds between their looks waits for the next one: had
+        it stopped alone, the others would wait for it in the next collective.
+
         Raises:
             NonFiniteError: under ``on_error="raise"``, when one of them is an error.
         """
+        if self.ranks.are_elsewhere and not self._is_ending:
+            self._owed.extend(findings)
+            return
         try:
             super().deliver(findings)
         except NonFiniteError:
             # The error keeps the model alive, and nobody goes on with the step.
             BOUNDARY.shut(self)
             raise
+
+    def settle_debts(self) -> None:
+        """Deliver what was found while the other ranks were elsewhere.
+
+        Raises:
+            NonFiniteError: as the user's policy says.
+        """
+        owed, self._owed = self._owed, []
+        if owed:
+            self.deliver(owed)
 
     def _left(self) -> None:
         """Stop listening to a step that nobody goes on with; it is looked at later."""
@@ -136,6 +160,11 @@ class Bench(Monitor):
     def optimizers(self) -> tuple[torch.optim.Optimizer, ...]:
         """The optimizers known to train the module."""
         return self._fleet.known
+
+    @property
+    def initial(self) -> Mapping[str, torch.Tensor] | None:
+        """Copies of the parameters at the first watched step, where kept."""
+        return self._initial
 
     @property
     def reads_overflow_flag(self) -> bool:
@@ -194,13 +223,56 @@ class Bench(Monitor):
         self._loss_functions.append(loss_fn)
         return followed(loss_fn, self._window)
 
+    def _has_gradients(self) -> bool:
+        """Whether gradients of the step are there, or wait where no name leads."""
+        return bool(self._parameters.gradients(self.step)) or holds_back(self.model)
+
+    def _end_trace(self) -> None:
+        """End the recording of a step before its update, with what it came to."""
+        losses = self._window.losses or self._window.candidates
+        gradients = self._parameters.gradients(self.step)
+        self._live.before_update(losses, gradients, self.program)
+        self._keep_trace()
+
     def _keep_trace(self) -> None:
         """End the recording of the step, where steps are recorded."""
         trace = self._live.finish()
         if trace is not None:
+            self._recorded.append((self.step, trace))
             self.record(of_rank(trace, self.rank))
             for note in self.parts.news():
                 self.observe(note=note)
+
+    def recorded(self) -> Trace | None:
+        """Return what level ``trace`` recorded of the present step, ended by this."""
+        if self.options.level != "trace":
+            return None
+        self._end_trace()
+        return self.recorded_at(self.step)
+
+    def recorded_at(self, step: int) -> Trace | None:
+        """Return what was recorded of the present step, or of the one before."""
+        return next((trace for at, trace in self._recorded if at == step), None)
+
+    def prepared(self, request: Request) -> tuple[str, object]:
+        """Return why another rank's request cannot be met, and what it would run."""
+        laboratory = self._asked(request)
+        if laboratory is None:
+            return "refusal.no_update", None
+        laboratory.program.ensure_runnable()
+        rows = laboratory.rows() if request.what == "on_rows" else None
+        return "", (*spoken(laboratory.program), rows)
+
+    def assist(self, request: Request) -> None:
+        """Run this rank's part of what another one wants to see."""
+        laboratory = self._asked(request)
+        if laboratory is not None:
+            getattr(laboratory, request.what)(*request.arguments)
+
+    def _asked(self, request: Request) -> TorchLaboratory | None:
+        if request.ruined is not None:
+            return self.earlier_laboratory(request.ruined)
+        return self.laboratory(with_update=False, unscaled=request.unscaled)
 
     def _described(self) -> dict[str, str]:
         return {"framework": "torch", "torch": str(torch.__version__)}
@@ -250,6 +322,7 @@ class Bench(Monitor):
             initial=self._initial or None,
             scale=self.scale.tensor,
             meta=self._described(),
+            company=self.ranks.company,
             **changes,
         )
 

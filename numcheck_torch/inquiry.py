@@ -9,12 +9,17 @@ from numcheck.diagnose import diagnose, investigate, sampled
 from numcheck.diagnose.device import is_flagged
 from numcheck.diagnose.incident import Incident
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck.diagnose.provenance import trace_back
 from numcheck.record.notice import notice
 from numcheck.report.experimenting import experimenting
 from numcheck_torch.distributed import of_rank
-from numcheck_torch.distributed.averaged import averaged, with_ranks_told
+from numcheck_torch.distributed.averaged import (
+    averaged,
+    breaks_when_cast,
+    with_ranks_told,
+)
 from numcheck_torch.reopened import reopened
-from numcheck_torch.sentinel import FLAG, look
+from numcheck_torch.sentinel import FLAG, local, look
 from numcheck_torch.settings import settings_of_run
 
 if TYPE_CHECKING:
@@ -41,14 +46,20 @@ def inquire(
     earlier = monitor.earlier_laboratory(_bad_now(monitor)) if was_ruined else None
     if earlier is not None and (found_there := _of_update(monitor, earlier)):
         trace, step, reproduced, laboratory = found_there, earlier.step, True, earlier
+    elif was_ruined and (recorded := _recorded_update(monitor)) is not None:
+        trace, step, reproduced = recorded, step - 1, None
     settings = settings_of_run(monitor, trace)
     settings["overflow_flag"] = FLAG in reading.bad
     if laboratory.unscaled:
         # Without a scale in play, an overflowing gradient is no search for one.
         settings.pop("dynamic_loss_scale", None)
-    if not monitor.ranks.is_ours(reproduced=reproduced):
-        return
     hook = monitor.ranks.averaging(monitor.model) if reproduced is False else None
+    if reproduced is False:
+        is_own = hook is not None and _is_cast_away(monitor, laboratory, hook)
+    else:
+        is_own = _is_own(trace, step)
+    if not monitor.ranks.is_ours(is_own=is_own):
+        return
     average = None if hook is None else _of_average(monitor, laboratory, hook)
     if average is not None:
         trace, reproduced = average, None
@@ -80,17 +91,29 @@ def _is_ruin(finding: Finding) -> bool:
     return (site.kind, site.role) == ("source", "parameter")
 
 
+def _is_cast_away(
+    monitor: TorchMonitor, laboratory: TorchLaboratory, hook: str
+) -> bool:
+    """Whether this rank's gradients do not survive the cast before the averaging."""
+    outcomes = laboratory.outcomes
+    if outcomes is None:
+        return False
+    return breaks_when_cast(outcomes, hook, monitor.ranks.company.reduce_dtypes())
+
+
 def _of_average(
     monitor: TorchMonitor, laboratory: TorchLaboratory, hook: str
 ) -> Trace | None:
     """Return this rank's step with the averaging that made its gradients bad."""
     named = monitor.model.named_parameters()
-    gradients = {name: p.grad for name, p in named if p.grad is not None}
+    gradients = {name: local(p.grad) for name, p in named if p.grad is not None}
     try:
         trace, outcomes = laboratory.replay(), laboratory.outcomes
         if outcomes is None:
             return None
-        return averaged(trace, outcomes, gradients, hook)
+        return averaged(
+            trace, outcomes, gradients, hook, monitor.ranks.company.reduce_dtypes()
+        )
     except Exception as error:  # noqa: BLE001 - an attempt; what was seen is at hand
         monitor.observe(note=notice("notice.not_averaged", why=error))
         return None
@@ -109,10 +132,10 @@ def _replayed(
         trace = laboratory.replay()
     except CannotRunError as error:
         monitor.observe(note=notice("notice.not_replayed", why=error))
-        return monitor.observed(), None
+        return _seen(monitor), None
     except Exception:  # noqa: BLE001 - what was seen must be told all the same
         monitor.fault("fault.replay")
-        return monitor.observed(), None
+        return _seen(monitor), None
     if _failed(trace, monitor.step):
         return trace, True
     if (told := _asked_compiled(monitor, laboratory)) is not None:
@@ -121,6 +144,26 @@ def _replayed(
     # A parameter that the step never read was bad before: there is nothing to repeat.
     is_left_over = not _failed(seen, monitor.step, updated=False)
     return seen, None if is_left_over and _failed(seen, monitor.step) else False
+
+
+def _seen(monitor: TorchMonitor) -> Trace:
+    """Return what is known of a step that cannot be run again."""
+    return monitor.recorded() or monitor.observed()
+
+
+def _is_own(trace: Trace, step: int) -> bool:
+    """Whether bad values of the step were made by this process.
+
+    A collective hands out what others made; so does a gradient that nobody saw made.
+    """
+    view = trace.at(step)
+    if any(is_flagged(site) for site in trace.sites):
+        return True
+    made = [origin.site for origin in trace_back(view).origins]
+    return any(
+        s.family != "collective" and (s.kind, s.role) != ("kept", "gradient")
+        for s in made
+    )
 
 
 def _asked_compiled(monitor: TorchMonitor, laboratory: TorchLaboratory) -> Trace | None:
@@ -156,15 +199,25 @@ def _of_update(monitor: TorchMonitor, earlier: TorchLaboratory) -> Trace | None:
         trace = earlier.replay()
     except Exception:  # noqa: BLE001 - an attempt; the failing step itself is at hand
         return None
-    view = trace.at(earlier.step)
-    updated = [s for s in view.kept() if s.role == "parameter"]
-    if all(
-        held is None or held.is_finite is not False
-        for held in map(view.summary, updated)
-    ):
+    if not _ruins(trace, earlier.step):
         return None
     monitor.observe(note=notice("notice.update_repeated", step=earlier.step))
     return trace
+
+
+def _recorded_update(monitor: TorchMonitor) -> Trace | None:
+    """Return the recorded step before, where its update left bad parameters."""
+    before = monitor.step - 1
+    trace = monitor.recorded_at(before)
+    return trace if trace is not None and _ruins(trace, before) else None
+
+
+def _ruins(trace: Trace, step: int) -> bool:
+    """Whether a step's update left bad parameters."""
+    view = trace.at(step)
+    updated = [s for s in view.kept() if s.role == "parameter"]
+    found = map(view.summary, updated)
+    return any(held is not None and held.is_finite is False for held in found)
 
 
 def audit(monitor: TorchMonitor, laboratory: TorchLaboratory) -> None:

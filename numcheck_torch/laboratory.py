@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -11,26 +10,18 @@ import torch
 from numcheck.diagnose.laboratory import CannotRunError, Outcome
 from numcheck.record.notice import notice
 from numcheck.record.trace import TraceBuilder
-from numcheck_torch.batch import Batch
-from numcheck_torch.boundary import BOUNDARY
-from numcheck_torch.buffers import BufferMarks
-from numcheck_torch.distributed import why_not_replayed
-from numcheck_torch.npu import overflow_flag
-from numcheck_torch.replay import Runner, uncompiled, undisturbed
+from numcheck_torch.distributed.sharding import is_spread
+from numcheck_torch.kept import are_equal
+from numcheck_torch.repeated_step import RepeatedStep, with_company
 from numcheck_torch.sentinel import look
-from numcheck_torch.statistics import WITHOUT_FLOAT64, summarize
-from numcheck_torch.update import clipped, finite, rehearse
+from numcheck_torch.statistics import WITHOUT_FLOAT64
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from numcheck.measure.summary import Summary
-    from numcheck.record.site import Role, Site
+    from numcheck.record.site import Site
     from numcheck.record.trace import Trace
     from numcheck_torch.compiled_parts import CompiledParts
-    from numcheck_torch.program import Program
-    from numcheck_torch.recorder import Recorder
-    from numcheck_torch.replay import Outcomes
 
 __all__ = ["TorchLaboratory"]
 
@@ -41,56 +32,10 @@ _WIDER = {
 }
 
 
-class TorchLaboratory:
-    """What `numcheck.diagnose.laboratory.Laboratory` asks for.
+class TorchLaboratory(RepeatedStep):
+    """What `numcheck.diagnose.laboratory.Laboratory` asks for."""
 
-    Args:
-        model: the watched module.
-        program: what the step did up to its update.
-        step: its number.
-        asleep: context in which the hooks of the monitor do nothing.
-        optimizers: those whose update belongs to the step; empty to leave it out.
-        initial: copies of the parameters at the first watched step, where kept.
-        scale: the gradient scaler's scale, where there is one.
-        unscaled: run everything with a loss scale of 1 in its place.
-        repaired: parameters that are bad by now, though they were not when the step
-            ran: to stand at their first values where these are kept, else at zero.
-        meta: written into every trace.
-    """
-
-    def __init__(  # noqa: PLR0913 - all but three by keyword
-        self,
-        model: torch.nn.Module,
-        program: Program,
-        step: int,
-        *,
-        asleep: Callable[[], contextlib.AbstractContextManager[None]],
-        optimizers: Sequence[torch.optim.Optimizer] = (),
-        initial: Mapping[str, torch.Tensor] | None = None,
-        scale: torch.Tensor | None = None,
-        unscaled: bool = False,
-        repaired: Sequence[str] = (),
-        meta: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.model = model
-        self.program = program
-        self.step = step
-        self.outcomes: Outcomes | None = None
-        self._asleep = asleep
-        self._optimizers = optimizers
-        self._initial = initial
-        self._scale = scale
-        if scale is not None:
-            program.unscale(scale)
-        self.unscaled = unscaled
-        self._repaired = tuple(repaired)
-        self._meta = dict(meta or {})
-        self._overflowed = False
-        self._clipped_to: float | None = None
-        self._checked: dict[str, Summary] = {}
-        self._form: Callable[[torch.nn.Module], torch.nn.Module] | None = None
-        self._batch = Batch(model, program)
-
+    @with_company()
     def replay(self) -> Trace:
         """Run the step unchanged with every operator recorded and fully measured."""
         from numcheck_torch.recorder import Recorder
@@ -114,8 +59,11 @@ class TorchLaboratory:
             self._form = None
         return builder.build(**self._meta)
 
+    @with_company()
     def beside_float32(self) -> tuple[Trace, Mapping[int, float]]:
         """Run the step and its float32 lift side by side."""
+        if is_spread(self.model):
+            raise CannotRunError("refusal.sharded")
         from numcheck_torch.recorder import Recorder
 
         builder = TraceBuilder(self.step)
@@ -129,6 +77,7 @@ class TorchLaboratory:
         self._record(recorder)
         return builder.build(**self._meta), recorder.departures
 
+    @with_company()
     def in_format(
         self, name: Literal["same", "bfloat16", "float32", "float64"]
     ) -> Outcome:
@@ -156,6 +105,7 @@ class TorchLaboratory:
         """Return the number of samples in the batch; None when it has no batch axis."""
         return self._batch.rows
 
+    @with_company()
     def on_rows(self, rows: Sequence[int]) -> Outcome:
         """Run the step on the given samples only, repeated to fill the batch.
 
@@ -171,14 +121,16 @@ class TorchLaboratory:
         self.program.ensure_runnable()
         return self._batch.arrays()
 
+    @with_company()
     def at_initial_parameters(self) -> Outcome:
         """Run the step with the parameters of the first watched step."""
         if self._initial is None:
             raise CannotRunError("refusal.first_parameters_large")
-        with self._ready(), self._swapped(self._initial):
+        with self._ready(), self._swapped(self._first()):
             found = self._run()
         return self._outcome(found)
 
+    @with_company()
     def with_loss_scale(self, factor: float, scale: float) -> Outcome:
         """Run the step with another number where it multiplies the loss by `factor`."""
         from numcheck_torch.factors import OtherFactor
@@ -189,6 +141,7 @@ class TorchLaboratory:
             raise CannotRunError(notice("refusal.loss_not_scaled", factor=factor))
         return self._outcome(found)
 
+    @with_company("is_healthy")
     def with_clipping(self, limit: float | None) -> Outcome:
         """Run the step and its update on gradients clipped to a global norm."""
         from numcheck_torch.recorder import Recorder
@@ -205,6 +158,7 @@ class TorchLaboratory:
         held = {site.op: view.summary(site) for site in view.kept()}
         return Outcome({op: s for op, s in held.items() if s is not None})
 
+    @with_company("is_healthy")
     def operator_wider(
         self, trace: Trace, site: Site, name: Literal["float32", "float64"]
     ) -> Outcome:
@@ -216,6 +170,7 @@ class TorchLaboratory:
         recorded = trace.at(*next(iter(trace.summaries))).summary(site)
         return Outcome({"result": beside.outcome(recorded)})
 
+    @with_company("is_healthy")
     def operator_on_cpu(self, trace: Trace, site: Site) -> Outcome:
         """Run one operator alone on the CPU, with the operands it had in the step."""
         from numcheck_torch.one_operator import Alone, on_cpu
@@ -228,6 +183,7 @@ class TorchLaboratory:
             kept["operands"] = beside.operands
         return Outcome(kept)
 
+    @with_company("is_healthy")
     def one_by_one(self) -> Outcome:
         """Run the step, waiting for the device after each operator."""
         from numcheck_torch.one_operator import OneByOne
@@ -243,6 +199,7 @@ class TorchLaboratory:
             raise CannotRunError("refusal.on_cpu")
         return parameter.device
 
+    @with_company()
     def is_healthy(self) -> bool:
         """Run the step, and say whether its loss and gradients are finite."""
         with self._ready():
@@ -253,34 +210,6 @@ class TorchLaboratory:
         named = [*enumerate(found.gradients.values()), *enumerate(found.losses)]
         return look([(str(i), t) for i, t in named], []).is_healthy
 
-    def _run(
-        self,
-        change: Callable[[torch.Tensor], torch.Tensor] | None = None,
-        keep: Callable[[torch.Tensor, str, Role], object] | None = None,
-    ) -> Outcomes:
-        self._checked = {}
-
-        def given(tensor: torch.Tensor) -> torch.Tensor:
-            if self.unscaled and tensor is self._scale:
-                return torch.ones_like(tensor)
-            return tensor if change is None else change(tensor)
-
-        checks = BOUNDARY.telling(keep or self._note_check)
-        with checks, overflow_flag(self.model) or contextlib.nullcontext() as flag:
-            found = Runner(self.model, self.program, given, self._form).run()
-        self._overflowed = flag is not None and flag.is_set is True
-        return found
-
-    def _outcome(self, found: Outcomes) -> Outcome:
-        kept = _kept(found) | self._checked
-        return Outcome(kept, overflowed=self._overflowed)
-
-    def _note_check(self, value: torch.Tensor, op: str, _: Role) -> None:
-        """Keep what a value checked by hand holds."""
-        held = summarize(value)
-        known = self._checked.get(op)
-        self._checked[op] = held if known is None else known.merge(held)
-
     def _same(self) -> Outcome:
         """Lift each dtype to itself, and hold the step against its plain replay."""
         from numcheck_torch.lift import Lift
@@ -289,97 +218,6 @@ class TorchLaboratory:
             plain = self._run()
         with self._ready(), Lift(None):
             lifted = self._run()
-        if not _equal(plain, lifted):
+        if not are_equal(plain, lifted):
             raise CannotRunError("refusal.lift_unfaithful")
         return self._outcome(lifted)
-
-    @contextlib.contextmanager
-    def _ready(self) -> Iterator[None]:
-        self.program.ensure_runnable()
-        reason = why_not_replayed(self.model)
-        if reason is not None:
-            raise CannotRunError(reason)
-        with (
-            self._asleep(),
-            BOUNDARY.muted(),
-            uncompiled() if self._form is None else contextlib.nullcontext(),
-            undisturbed(self.model),
-            self._swapped(self._repairs()),
-        ):
-            yield
-
-    def _repairs(self) -> dict[str, torch.Tensor]:
-        """Return what stands in for parameters that an update ruined."""
-        named = dict(self.model.named_parameters())
-        first = self._initial or {}
-        return {n: first.get(n, finite(named[n].detach())) for n in self._repaired}
-
-    @contextlib.contextmanager
-    def _swapped(self, values: Mapping[str, torch.Tensor]) -> Iterator[None]:
-        """Run a block with other values in the parameters."""
-        named = [(n, p) for n, p in self.model.named_parameters() if n in values]
-        before = [p.data for _, p in named]
-        try:
-            for name, parameter in named:
-                parameter.data = values[name].to(parameter.device, copy=True)
-            yield
-        finally:
-            for (_, parameter), data in zip(named, before, strict=True):
-                parameter.data = data
-
-    def _record(self, recorder: Recorder) -> None:
-        with self._ready(), recorder:
-            self._batch.name_sources(recorder)
-            before = BufferMarks.of(self.model)
-            for forward in self.program.forwards:
-                for name, copied in forward.buffers.named(self.model):
-                    recorder.expect(copied, f"buffer:{name}", "buffer")
-            found = self._run(keep=recorder.keep)
-            self.outcomes = found
-            for loss in found.losses:
-                recorder.keep(loss, "loss", "loss")
-            for name, output in found.outputs:
-                recorder.keep(output, _output_name(name), "output")
-            for name, gradient in found.gradients.items():
-                recorder.keep(gradient, f"gradient:{name}", "gradient")
-            for name, buffer in before.written(self.model):
-                recorder.keep(buffer, f"buffer:{name}", "buffer")
-            gradients = found.gradients
-            if self._clipped_to is not None:
-                gradients = clipped(gradients, self._clipped_to)
-            for optimizer in self._optimizers:
-                rehearse(
-                    optimizer,
-                    self.model,
-                    gradients,
-                    recorder,
-                    repaired=bool(self._repaired),
-                )
-        recorder.finish()
-
-
-def _kept(found: Outcomes) -> dict[str, Summary]:
-    """Return what a run's kept values held, named as in its trace."""
-    named = [(f"gradient:{n}", g) for n, g in found.gradients.items()]
-    named += [("loss", loss) for loss in found.losses]
-    named += [(_output_name(n), output) for n, output in found.outputs]
-    kept: dict[str, Summary] = {}
-    for name, tensor in named:
-        held = summarize(tensor)
-        kept[name] = kept[name].merge(held) if name in kept else held
-    return kept
-
-
-def _output_name(path: str) -> str:
-    return f"output:{path}" if path else "output"
-
-
-def _equal(a: Outcomes, b: Outcomes) -> bool:
-    if a.gradients.keys() != b.gradients.keys() or len(a.losses) != len(b.losses):
-        return False
-    pairs = [(a.gradients[n], b.gradients[n]) for n in a.gradients]
-    pairs += list(zip(a.losses, b.losses, strict=True))
-    return all(
-        x.dtype == y.dtype and torch.equal(x.nan_to_num(), y.nan_to_num())
-        for x, y in pairs
-    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from numcheck_torch import modes
 from numcheck_torch.bench import Bench
 from numcheck_torch.deferred import Deferred
+from numcheck_torch.distributed.sharding import is_spread
 from numcheck_torch.sentinel import look
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from numcheck_torch.program import Program
     from numcheck_torch.sentinel import Reading
 
 __all__ = ["Looking"]
@@ -25,6 +27,7 @@ class Looking(Bench):
     """A monitor that looks; `TorchMonitor` adds when, and what comes of it."""
 
     _deferred: Deferred | None = None
+    _put_off: tuple[int, Program, Reading] | None = None
 
     def _failed(self, reading: Reading, *, unscaled: bool = False) -> None:
         raise NotImplementedError
@@ -48,6 +51,30 @@ class Looking(Bench):
             reading = look(gradients, losses, checks=checks, **others)
         self._bad_checks = reading.checked
         return reading
+
+    def settle_debts(self) -> None:
+        """Deliver what was found, and look at what broke, while others were elsewhere.
+
+        Raises:
+            NonFiniteError: as the user's policy says.
+        """
+        super().settle_debts()
+        put_off, self._put_off = self._put_off, None
+        if put_off is not None:
+            step, program, reading = put_off
+            self._earlier = step, program
+            with self._as_of(step):
+                self._failed(reading)
+
+    def _put_off_or_fail(self, reading: Reading) -> None:
+        """Act on a bad step, at once unless it takes other ranks to run it again."""
+        waits = self.ranks.are_elsewhere and not self._is_ending
+        if waits and is_spread(self.model):
+            # Nobody will hold its loss by then.
+            self.program.is_last = True
+            self._put_off = self.step, self.program, reading
+        else:
+            self._failed(reading)
 
     def _keep_program(self) -> None:
         """Keep what the step did for one step more: its update may show as bad yet."""

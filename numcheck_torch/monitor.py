@@ -79,8 +79,10 @@ class TorchMonitor(Looking):
         if self._closed:
             return
         atexit.unregister(self._at_exit)
+        self._is_ending = True
         try:
             self._settle_at_end()
+            self.settle_debts()
             if self._batches is not None:
                 self.deliver(self._batches.close())
         finally:
@@ -276,7 +278,7 @@ class TorchMonitor(Looking):
         if self.options.on_error == "skip":
             self.observe(skipped=1.0)
         if self.options.on_error == "raise":
-            self._keep_trace()
+            self._end_trace()
         inquire(self, self.laboratory(with_update=False, unscaled=unscaled), reading)
 
     def _clipped_away(self, total: torch.Tensor) -> None:
@@ -317,7 +319,7 @@ class TorchMonitor(Looking):
         elif self._window.is_fresh:
             if self._window.awaits_gradient:
                 self._check_thrown_away(self._window.candidates)
-            elif not self._parameters.gradients(self.step):
+            elif not self._has_gradients():
                 self._check_thrown_away(self._window.losses)
 
     @guarded("fault.last_step")
@@ -348,7 +350,7 @@ class TorchMonitor(Looking):
         if reading.is_healthy:
             self._window.prune()
             return
-        self._failed(reading)
+        self._put_off_or_fail(reading)
         self._advance()
 
     def _advance(self) -> None:

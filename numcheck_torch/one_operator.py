@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.measure.summary import Summary
 from numcheck.record.notice import notice
+from numcheck_torch.dispatch import Mode
 from numcheck_torch.lift import lifted_dtypes
 from numcheck_torch.operators import describe
 from numcheck_torch.statistics import summarize
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Alone", "OneByOne", "on_cpu", "wider"]
 
 
-class Alone(TorchDispatchMode):
+class Alone(Mode):
     """Runs one chosen call of an operator a second time, on other operands.
 
     Args:
@@ -48,7 +49,10 @@ class Alone(TorchDispatchMode):
     """
 
     def __init__(self, trace: Trace, site: Site, change: Callable[[Any], Any]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__(self._take)
+        if site.family == "collective":
+            # A second run of it would find nobody on the other side.
+            raise CannotRunError("refusal.speaks")
         self.result: torch.Tensor | None = None
         self.own: torch.Tensor | None = None
         self.operands: Summary | None = None
@@ -57,14 +61,9 @@ class Alone(TorchDispatchMode):
         self._output = site.output
         self._before = trace.runs_before(site)
 
-    def __torch_dispatch__(
-        self,
-        func: OpOverload,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+    def _take(
+        self, func: OpOverload, args: tuple[Any, ...], given: dict[str, Any]
     ) -> Any:
-        given = kwargs or {}
         if describe(func).name != self._op or self.result is not None:
             return func(*args, **given)
         if self._before:

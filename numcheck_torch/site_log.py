@@ -74,7 +74,10 @@ class SiteLog:
             return found
         if isinstance(found, Stale):
             return self._assembled(tensor, found)
-        op, role = self.memory.expected(tensor) or ("constant", "constant")
+        expected = self.memory.expected(tensor)
+        if expected is None and self._is_inside_collective(tensor):
+            return self._assembled(tensor, Stale((len(self.builder.sites) - 1,)))
+        op, role = expected or ("constant", "constant")
         return self.source(tensor, op, role)
 
     def source(self, tensor: torch.Tensor, op: str, role: Role) -> int:
@@ -219,9 +222,13 @@ class SiteLog:
     def _assembled(self, tensor: torch.Tensor, stale: Stale) -> int:
         """Add the value of memory that was changed through other views of it."""
         last = self.builder.sites[stale.sites[-1]]
+        # What a collective left could not be measured before somebody waited for it.
+        is_received = last.family == "collective"
+        named = {"family": last.family, "effect": last.effect} if is_received else {}
         site = _site(
-            "view",
+            last.op if is_received else "view",
             tensor,
+            **named,
             parents=stale.sites,
             phase=last.phase,
             scope=last.scope,
@@ -229,6 +236,18 @@ class SiteLog:
             source=last.source,
         )
         return self._add(site, tensor)
+
+    def _is_inside_collective(self, tensor: torch.Tensor) -> bool:
+        """Whether memory nobody knows is what a collective works on meanwhile.
+
+        Gloo reduces a copy of its own, and then hands out the parts by operators.
+        """
+        last = self.builder.sites[-1] if self.builder.sites else None
+        if last is None or last.family != "collective" or len(last.parents) != 1:
+            return False
+        given = self.builder.sites[last.parents[0]]
+        is_like = given.dtype == format_name(tensor.dtype)
+        return is_like and math.prod(given.shape) == tensor.numel()
 
     def _effect(
         self, operator: Operator, tensor: torch.Tensor, parents: tuple[int, ...]

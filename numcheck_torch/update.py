@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from numcheck_torch.sentinel import local
 from numcheck_torch.trees import map_tensors, named_tensors
 
 if TYPE_CHECKING:
@@ -23,38 +24,59 @@ if TYPE_CHECKING:
 
 __all__ = ["clipped", "finite", "rehearse"]
 
+_ELEMENTWISE = {
+    torch.optim.ASGD,
+    torch.optim.Adadelta,
+    torch.optim.Adagrad,
+    torch.optim.Adam,
+    torch.optim.AdamW,
+    torch.optim.Adamax,
+    torch.optim.NAdam,
+    torch.optim.RAdam,
+    torch.optim.RMSprop,
+    torch.optim.Rprop,
+    torch.optim.SGD,
+}
+"""Optimizers that update a shard as they update the whole."""
 _HOOKS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
 
 
 def rehearse(
     optimizer: torch.optim.Optimizer,
-    model: torch.nn.Module,
+    names: Mapping[int, str],
     gradients: Mapping[str, torch.Tensor],
     recorder: Recorder,
     *,
     repaired: bool = False,
+    instead: Mapping[str, torch.Tensor] | None = None,
 ) -> None:
     """Record the update that `optimizer` is about to make, without making it.
 
     Args:
         optimizer: untouched.
-        model: whose parameters it updates.
+        names: of the parameters it updates, by identity.
         gradients: gradient of each parameter, by name.
         recorder: already entered; gets sources, operators and kept values.
         repaired: take zero for what is NaN or Inf in the optimizer's state.
+        instead: values that stand in for parameters, by name.
     """
     if _needs_closure(optimizer):
         return
-    names = {id(p): n for n, p in model.named_parameters()}
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             name = names.get(id(parameter))
             if name is not None and name in gradients:
+                if (
+                    hasattr(parameter, "device_mesh")
+                    and type(optimizer) not in _ELEMENTWISE
+                ):
+                    continue
                 state = map_tensors(
                     optimizer.state.get(parameter, {}),
-                    finite if repaired else torch.clone,
+                    _repaired if repaired else _copied,
                 )
-                _one(optimizer, group, parameter, state, name, gradients, recorder)
+                own = (instead or {}).get(name, parameter.detach())
+                _one(optimizer, group, parameter, own, state, name, gradients, recorder)
 
 
 def clipped(
@@ -85,6 +107,14 @@ def finite(tensor: torch.Tensor) -> torch.Tensor:
     return torch.nan_to_num(tensor.detach(), nan=0.0, posinf=0.0, neginf=0.0)
 
 
+def _copied(tensor: torch.Tensor) -> torch.Tensor:
+    return local(tensor).clone()
+
+
+def _repaired(tensor: torch.Tensor) -> torch.Tensor:
+    return finite(local(tensor))
+
+
 def _needs_closure(optimizer: torch.optim.Optimizer) -> bool:
     closure = inspect.signature(type(optimizer).step).parameters.get("closure")
     return closure is not None and closure.default is inspect.Parameter.empty
@@ -94,13 +124,16 @@ def _one(
     optimizer: torch.optim.Optimizer,
     group: dict[str, Any],
     parameter: torch.Tensor,
+    value: torch.Tensor,
     state: Any,
     name: str,
     gradients: Mapping[str, torch.Tensor],
     recorder: Recorder,
 ) -> None:
-    copy = parameter.detach().clone().requires_grad_(parameter.requires_grad)
-    copy.grad = gradients[name]
+    copy = local(value).clone().requires_grad_(parameter.requires_grad)
+    gradient = local(gradients[name])
+    # Autograd hands out what the forward's precision gave, an optimizer gets its own.
+    copy.grad = gradient.to(copy.dtype)
     recorder.source(copy, f"parameter:{name}", "parameter")
     for key, tensor in named_tensors(state):
         recorder.source(tensor, f"state:{key}:{name}", "state")

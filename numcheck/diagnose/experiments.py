@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.finding import Field
     from numcheck.diagnose.incident import ExperimentName, Incident
     from numcheck.diagnose.laboratory import Laboratory, Outcome
+    from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
 
     _Format = Literal["bfloat16", "float32", "float64"]
@@ -290,12 +291,18 @@ def _rows(bench: _Bench) -> Experiment:
 def _agrees(outcome: Outcome, incident: Incident, hurt: Iterable[Site]) -> bool:
     """Whether a run gave the recorded step again, as far as summaries tell."""
     seen = {s.op for s in hurt}
+    # A step of several losses holds each, a run of it all of them as one.
+    held: dict[str, Summary] = {}
     for site in incident.view.kept():
-        there, here = outcome.kept.get(site.op), incident.view.summary(site)
-        if there is None or here is None:
+        one = incident.view.summary(site)
+        if one is not None:
+            held[site.op] = held[site.op].merge(one) if site.op in held else one
+    for op, here in held.items():
+        there = outcome.kept.get(op)
+        if there is None:
             continue
         fails = outcome.overflowed or there.is_finite is False
-        if site.op in seen and not fails:
+        if op in seen and not fails:
             return False
         if here.is_finite and (here.amax, here.n) != (there.amax, there.n):
             return False

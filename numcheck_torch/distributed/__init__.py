@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from numcheck_torch.distributed.companions import Companions
+from numcheck_torch.distributed.company import Company, Request
 from numcheck_torch.distributed.meeting import Ranks, together
 from numcheck_torch.distributed.place import (
     in_turn,
@@ -15,7 +16,9 @@ from numcheck_torch.distributed.sharding import why_not_replayed
 
 __all__ = [
     "Companions",
+    "Company",
     "Ranks",
+    "Request",
     "in_turn",
     "of_rank",
     "rank_of_process",

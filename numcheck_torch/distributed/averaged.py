@@ -15,6 +15,7 @@ import torch
 
 from numcheck.diagnose.finding import Evidence
 from numcheck_torch.dtypes import format_name
+from numcheck_torch.sentinel import local
 from numcheck_torch.statistics import summarize
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from numcheck.record.trace import Trace
     from numcheck_torch.replay import Outcomes
 
-__all__ = ["averaged", "hook_of", "with_ranks_told"]
+__all__ = ["averaged", "breaks_when_cast", "hook_of", "with_ranks_told"]
 
 _CAST: Final = "aten._to_copy.default"
 _AVERAGE: Final = "c10d.allreduce_.default"
@@ -42,7 +43,11 @@ def hook_of(wrappers: Iterable[Any]) -> str:
 
 
 def averaged(
-    trace: Trace, outcomes: Outcomes, left: Mapping[str, torch.Tensor], hook: str
+    trace: Trace,
+    outcomes: Outcomes,
+    left: Mapping[str, torch.Tensor],
+    hook: str,
+    dtypes: Mapping[str, torch.dtype],
 ) -> Trace | None:
     """Return a rank's own step with the averaging after it; None where that is fine.
 
@@ -51,11 +56,12 @@ def averaged(
         outcomes: what that gave.
         left: what the ranks left in ``.grad``, by parameter.
         hook: see `hook_of`.
+        dtypes: what a sharded model casts gradients to before they are averaged.
     """
     sites = list(trace.sites)
     (place, held), *_ = trace.summaries.items()
     held = dict(held)
-    low = next((d for n, d in _COMPRESSED.items() if hook.startswith(n)), None)
+    compressed = _compressed(hook)
 
     def add(site: Site, value: torch.Tensor) -> int:
         held[len(sites)] = summarize(value)
@@ -68,7 +74,7 @@ def averaged(
         before, after = outcomes.gradients.get(name), left.get(name)
         if before is None or after is None or not _breaks(before, after):
             continue
-        parents = own.parents
+        parents, low = own.parents, dtypes.get(name, compressed)
         step = dataclasses.replace(own, kind="operator", role="operator")
         if low is not None:
             cast = dataclasses.replace(
@@ -86,6 +92,23 @@ def averaged(
     return dataclasses.replace(trace, sites=tuple(sites), summaries=summaries)
 
 
+def breaks_when_cast(
+    outcomes: Outcomes, hook: str, dtypes: Mapping[str, torch.dtype]
+) -> bool:
+    """Whether a rank's own gradients are lost in the cast before the averaging.
+
+    Args:
+        outcomes: what its part of the step gave.
+        hook: see `hook_of`.
+        dtypes: see `averaged`.
+    """
+    for name, gradient in outcomes.gradients.items():
+        low = dtypes.get(name, _compressed(hook))
+        if low is not None and _breaks(gradient, local(gradient).to(low)):
+            return True
+    return False
+
+
 def with_ranks_told(finding: Finding, hook: str) -> Finding:
     """Return a finding with what the ranks had before they averaged."""
     key = "averaged_by_hook" if hook else "averaged"
@@ -93,6 +116,10 @@ def with_ranks_told(finding: Finding, hook: str) -> Finding:
     return dataclasses.replace(finding, evidence=(*finding.evidence, told))
 
 
+def _compressed(hook: str) -> torch.dtype | None:
+    return next((d for n, d in _COMPRESSED.items() if hook.startswith(n)), None)
+
+
 def _breaks(before: torch.Tensor, after: torch.Tensor) -> bool:
-    is_bad = [summarize(t).is_finite is False for t in (before, after)]
+    is_bad = [summarize(local(t)).is_finite is False for t in (before, after)]
     return is_bad == [False, True]

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import distributed
 
+from numcheck_torch import modes
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -62,13 +64,16 @@ class Companions:
 
     def highest(self, number: int) -> int:
         """Return the highest of all ranks' numbers."""
-        word = torch.tensor([number], dtype=torch.int32)
-        distributed.all_reduce(word, distributed.ReduceOp.MAX, group=self._reference())
-        return int(word)
+        with modes.none():
+            word = torch.tensor([number], dtype=torch.int32)
+            highest = distributed.ReduceOp.MAX
+            distributed.all_reduce(word, highest, group=self._reference())
+            return int(word)
 
     def words(self, own: Any) -> list[Any]:
         """Return what every rank has to say, by rank."""
         group = self._reference()
         heard: list[Any] = [None] * distributed.get_world_size(group)
-        distributed.all_gather_object(heard, own, group=group)
+        with modes.none():
+            distributed.all_gather_object(heard, own, group=group)
         return heard

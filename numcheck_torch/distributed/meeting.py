@@ -4,6 +4,10 @@
 Gradients are the same on every rank after they were combined, but losses are not, and
 a rank's own step tells whether the NaN came from it. Each look at a step ends with one
 number that all ranks agree on; only when it says so is there more to talk about.
+
+What a rank wants to run again may take the others
+(`numcheck_torch.distributed.company`): until the number is agreed on, and again until
+all have told what they found, each rank does what another one asks for.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from numcheck.monitor import NumcheckWarning
 from numcheck.record.notice import notice
 from numcheck_torch.distributed.averaged import hook_of
 from numcheck_torch.distributed.companions import Companions
+from numcheck_torch.distributed.company import Company, Helps
 from numcheck_torch.distributed.place import is_connected
 from numcheck_torch.distributed.sharding import joins, partners, wrappers_of
 
@@ -32,7 +37,7 @@ _HEALTHY, _FOUND, _FAILED, _OWN = range(4)
 """Nothing; an audit's finding; bad values; bad values that this rank made itself."""
 
 
-class HasRanks(Protocol):
+class HasRanks(Helps, Protocol):
     """A monitor that looks at its steps together with other ranks'."""
 
     ranks: Ranks
@@ -46,6 +51,9 @@ class HasRanks(Protocol):
 
     def observe(self, **scalars: float | str | None) -> None:
         """Note something about the step."""
+
+    def settle_debts(self) -> None:
+        """Deliver what was found between two looks."""
 
     def fault(self, where: str) -> None:
         """Record the error being handled."""
@@ -70,13 +78,17 @@ def together(
 
 
 class Ranks:
-    """The ranks of one monitor; until `gather` found others, this one alone."""
+    """The ranks of one monitor; until `gather` found others, this one alone.
+
+    Attributes:
+        company: through which steps are run again that take all ranks.
+    """
 
     def __init__(self) -> None:
         self._companions: Companions | None = None
         self._called: list[torch.nn.Module] = []
         self._level: int | None = None
-        self._is_meeting = False
+        self.company = Company()
 
     def gather(self, model: torch.nn.Module, called: list[torch.nn.Module]) -> str:
         """Find the ranks that train the model too; return what is to be noted.
@@ -104,16 +116,24 @@ class Ranks:
             return None
         return hook_of([*self._called, *wrappers_of(model)])
 
-    def is_ours(self, *, reproduced: bool | None) -> bool:
+    @property
+    def are_elsewhere(self) -> bool:
+        """Whether there are other ranks, and none of them looks at a step now."""
+        those = self._companions
+        if those is None or self.company.is_met or those.is_gone:
+            return False
+        return not joins(self._called)
+
+    def is_ours(self, *, is_own: bool) -> bool:
         """Say that this rank's step is bad; whether it is for this rank to explain.
 
         Args:
-            reproduced: whether this rank's step, run alone, fails as well.
+            is_own: whether the bad values were made on this rank.
         """
-        if not self._is_meeting or self._companions is None or self._level is not None:
+        if not self.company.is_met or self._level is not None:
             return True
-        self._level = self._companions.highest(_OWN if reproduced else _FAILED)
-        return bool(reproduced) or self._level < _OWN
+        self._level = self.company.agreed(_OWN if is_own else _FAILED)
+        return is_own or self._level < _OWN
 
     def meet(self, monitor: HasRanks, look: Callable[[], None]) -> None:
         """Look at a step, and hear what the others saw.
@@ -122,15 +142,16 @@ class Ranks:
             NonFiniteError: as the user's policy says, on every rank.
         """
         companions = self._companions
-        is_busy = self._is_meeting or joins(self._called)
+        is_busy = self.company.is_met or joins(self._called)
         if companions is None or companions.is_gone or is_busy:
             look()
             return
-        self._is_meeting, self._level = True, None
+        self._level = None
         known = monitor.findings
         stopped: NonFiniteError | NumcheckWarning | None = None
-        try:
+        with self.company.met(companions, monitor):
             try:
+                monitor.settle_debts()
                 look()
             except (NonFiniteError, NumcheckWarning) as error:
                 stopped = error
@@ -142,12 +163,10 @@ class Ranks:
                 if found.severity == "error" and all(found is not k for k in known)
             )
             others = self._heard(monitor, companions, own)
-        finally:
-            self._is_meeting = False
-        if stopped is not None:
-            raise stopped
-        if others:
-            monitor.deliver(others)
+            if stopped is not None:
+                raise stopped
+            if others:
+                monitor.deliver(others)
 
     def _heard(
         self, monitor: HasRanks, companions: Companions, own: tuple[Finding, ...]
@@ -156,9 +175,10 @@ class Ranks:
         try:
             level = self._level
             if level is None:
-                level = companions.highest(_FOUND if own else _HEALTHY)
+                level = self.company.agreed(_FOUND if own else _HEALTHY)
             if level == _HEALTHY:
                 return ()
+            self.company.agreed(_HEALTHY)
             heard: list[tuple[Finding, ...]] = companions.words(own)
         except Exception:  # noqa: BLE001 - a companion is gone, and so is the group
             self._companions = None

@@ -16,29 +16,60 @@ if TYPE_CHECKING:
 
     import torch
 
-__all__ = ["joins", "partners", "why_not_replayed", "wrappers_of"]
+__all__ = [
+    "has_unreduced",
+    "holds_back",
+    "is_spread",
+    "joins",
+    "partners",
+    "sharded_modules",
+    "why_not_replayed",
+    "wrappers_of",
+]
 
 _SHARDING = {"FSDPModule", "FullyShardedDataParallel"}
-_SPEAKING = {"SyncBatchNorm"}
 
 
 def why_not_replayed(model: torch.nn.Module) -> str | None:
-    """Return why the model cannot run in one process alone; None when it can.
+    """Return why the model's step is not run again at all; None when it can be.
 
     Example:
         >>> import torch
         >>> why_not_replayed(torch.nn.Linear(2, 1)) is None
         True
     """
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return None
-    if _is_sharded(model):
-        return "refusal.sharded"
     for module in model.modules():
-        names = _names(module)
-        if names & _SPEAKING and module.training:
-            return notice("refusal.synchronised", module=type(module).__name__)
+        if "FullyShardedDataParallel" in _names(module):
+            return notice("refusal.flattened", module=type(module).__name__)
     return None
+
+
+def sharded_modules(model: torch.nn.Module) -> list[Any]:
+    """Return the modules that ``fully_shard`` (FSDP2) was applied to."""
+    return [m for m in model.modules() if "FSDPModule" in _names(m)]
+
+
+def holds_back(model: torch.nn.Module) -> bool:
+    """Whether gradients of a sharded model wait to be averaged with later ones."""
+    groups = [g for m in sharded_modules(model) for g in _groups(m)]
+    return any(has_unreduced(p) for group in groups for p in group.fsdp_params)
+
+
+def has_unreduced(held: Any) -> bool:
+    """Whether one parameter of a sharded model has a gradient that is not averaged."""
+    whole = getattr(held, "_unsharded_param", None)
+    is_left = whole is not None and whole.grad is not None
+    return is_left or held.unsharded_accumulated_grad is not None
+
+
+def _groups(module: Any) -> list[Any]:
+    found: list[Any] = module._get_fsdp_state()._fsdp_param_groups
+    return found
+
+
+def is_spread(model: torch.nn.Module) -> bool:
+    """Whether parameters of the model are distributed over several processes."""
+    return any(hasattr(p, "device_mesh") for p in model.parameters())
 
 
 def partners(
@@ -73,9 +104,7 @@ def wrappers_of(model: torch.nn.Module) -> list[Any]:
 
 
 def _is_sharded(model: torch.nn.Module) -> bool:
-    if any(_names(module) & _SHARDING for module in model.modules()):
-        return True
-    return any(hasattr(p, "device_mesh") for p in model.parameters())
+    return is_spread(model) or any(_names(m) & _SHARDING for m in model.modules())
 
 
 def _names(module: torch.nn.Module) -> set[str]:

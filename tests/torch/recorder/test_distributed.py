@@ -87,11 +87,12 @@ def test_a_collective_in_place_is_measured_by_its_next_reader(mesh: Any) -> None
         y = x + 1
         recorder.keep(y, "output:y", "output")
     recorder.finish()
-    (collective,) = [s for s in builder.sites if s.family == "collective"]
-    assert collective.index not in builder.summaries
+    under_way, arrived = [s for s in builder.sites if s.family == "collective"]
+    assert under_way.index not in builder.summaries
     (add,) = [s for s in builder.sites if s.op == "aten.add.Tensor"]
-    arrived = builder.sites[add.parents[0]]
-    assert collective.index in arrived.parents
+    assert add.parents == (arrived.index,)
+    assert arrived.parents == (under_way.index,)
+    assert arrived.op == "c10d.allreduce_.default"
     assert builder.summaries[arrived.index].n == 3
 
 
