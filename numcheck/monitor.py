@@ -107,7 +107,9 @@ class Monitor:
     the very last step may still be pending.
     """
 
-    _held: ClassVar[tuple[Monitor, tuple[object, ...]] | None] = None
+    # A list, for setting an attribute of a class has the interpreter forget what it
+    # learned about every subclass, twice a step.
+    _held: ClassVar[list[tuple[Monitor, tuple[object, ...]]]] = []
 
     def __init__(self, options: Options, *, rank: int = 0, **meta: object) -> None:
         """Start watching under the given options.
@@ -228,12 +230,12 @@ class Monitor:
         with it, and the NaN would be lost. One such monitor is held, the newest, so
         that this never keeps more than one model alive.
         """
-        Monitor._held = (self, subjects)
+        Monitor._held[:] = [(self, subjects)]
 
     def release(self) -> None:
         """Say that nothing is left to look at."""
-        if Monitor._held is not None and Monitor._held[0] is self:
-            Monitor._held = None
+        if Monitor._held and Monitor._held[0][0] is self:
+            Monitor._held.clear()
 
     def claim_growth_audit(self) -> bool:
         """Whether to audit this step for growing loss or gradients; counts that it is.
