@@ -10,6 +10,7 @@ from numcheck.calculator._plain import (
     bits_text,
     number,
     power,
+    short,
     table,
     yes_no,
 )
@@ -165,17 +166,22 @@ def _scalar_row(fmt: Format, lang: str | None) -> list[str]:
     return [
         fmt.name,
         str(fmt.bits),
-        number(fmt.max),
-        power(fmt.smallest_normal),
-        power(smallest),
-        power(fmt.eps),
-        _specials(fmt, lang),
+        short(fmt.max),
+        short(fmt.smallest_normal),
+        short(smallest),
+        short(fmt.eps),
+        _specials_cell(fmt, lang),
     ]
 
 
 def _specials(fmt: Format, lang: str | None) -> str:
     claims = (fmt.has_inf, fmt.has_nan, fmt.has_neg_zero)
     return " ".join(yes_no(claim, lang) for claim in claims)
+
+
+def _specials_cell(fmt: Format, lang: str | None) -> str:
+    """Return the same with each answer under its column's word."""
+    return " ".join(word.rjust(3) for word in _specials(fmt, lang).split())
 
 
 def _block(name: str) -> BlockFormat:

@@ -15,7 +15,16 @@ from numcheck.report.messages import text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["as_json", "bits_text", "number", "power", "share", "table", "yes_no"]
+__all__ = [
+    "as_json",
+    "bits_text",
+    "number",
+    "power",
+    "share",
+    "short",
+    "table",
+    "yes_no",
+]
 
 
 def number(value: float | None) -> str:
@@ -53,6 +62,20 @@ def power(value: float) -> str:
     if fraction != 0.5 or -8 < exponent < 15:
         return number(value)
     return f"2^{exponent - 1}"
+
+
+def short(value: float) -> str:
+    """Return a positive number in few characters, exactly where that is possible.
+
+    Example:
+        >>> short(65504.0), short(2.0**-6), short(3.3895313892515355e38)
+        ('65504', '2^-6', '3.39e+38')
+    """
+    fraction, exponent = math.frexp(value)
+    if fraction == 0.5 and not 1 <= value < 1e6:
+        return f"2^{exponent - 1}"
+    exact = f"{value:.12g}"
+    return exact if float(exact) == value and len(exact) <= 8 else f"{value:.4g}"
 
 
 def bits_text(value: float | None) -> str:

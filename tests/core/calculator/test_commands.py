@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from rich.cells import cell_len
 from safetensors.numpy import save_file
 
 from numcheck.cli import cli, main
@@ -51,6 +52,7 @@ def test_the_list_names_every_format(lang: str) -> None:
     output = run("formats", "--lang", lang).output
     words = output.split()
     assert {*names(), *block_names()} <= set(words)
+    assert max(map(cell_len, output.splitlines())) <= 80
     assert is_chinese(output) == (lang == "zh")
 
 
