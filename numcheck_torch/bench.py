@@ -99,6 +99,7 @@ class Bench(Monitor):
         self._earlier: tuple[int, Program] | None = None
         self._loss_functions: list[Callable[..., Any]] = []
         self._sleepers = 0
+        self.is_asleep = False
         self._checks: collections.deque[Checked] = collections.deque(maxlen=MOST_CHECKS)
         self._bad_checks: tuple[tuple[Site, Summary], ...] = ()
 
@@ -181,20 +182,17 @@ class Bench(Monitor):
         if self._overflow is not None:
             self._overflow.judge(in_vain=in_vain)
 
-    @property
-    def is_asleep(self) -> bool:
-        """Whether hooks do nothing now: closed, or a replay is running."""
-        return self._closed or self._sleepers > 0
-
     @contextlib.contextmanager
     def asleep(self) -> Iterator[None]:
         """Run a block during which the hooks do nothing."""
         self._sleepers += 1
+        self.is_asleep = True
         try:
             with self._live.suspended():
                 yield
         finally:
             self._sleepers -= 1
+            self.is_asleep = self._closed or self._sleepers > 0
 
     def save(self, pattern: str) -> None:
         """Keep the tensors a pattern names, at every step or at every `every`-th.
@@ -236,7 +234,7 @@ class Bench(Monitor):
 
     def _keep_trace(self) -> None:
         """End the recording of the step, where steps are recorded."""
-        trace = self._live.finish()
+        trace = self._live.finish() if self._live.is_on else None
         if trace is not None:
             self._recorded.append((self.step, trace))
             self.record(of_rank(trace, self.rank))

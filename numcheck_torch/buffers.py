@@ -33,6 +33,8 @@ class BufferSnapshot:
     @classmethod
     def of(cls, places: Sequence[BufferPlace]) -> BufferSnapshot:
         """Copy the buffers at the given places."""
+        if not places:
+            return _NOTHING
         found = []
         for table, name in places:
             buffer = table.get(name)
@@ -69,6 +71,9 @@ class BufferSnapshot:
             for table, name, buffer, copied in self.entries
             if table.get(name) is not buffer or not _same(buffer, copied)
         )
+
+
+_NOTHING = BufferSnapshot(())
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:

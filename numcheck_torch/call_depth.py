@@ -22,8 +22,8 @@ class CallDepth:
     """Counts the calls that are under way, one inside another.
 
     Example:
-        >>> depth = CallDepth()
-        >>> depth.enter(), depth.enter(), depth.leave(), depth.leave()
+        >>> depth, here = CallDepth(), sys._getframe().f_back
+        >>> depth.enter(here), depth.enter(here), depth.leave(), depth.leave()
         (1, 2, 1, 0)
     """
 
@@ -34,13 +34,17 @@ class CallDepth:
         self._caller: FrameType | None = None
         self._thread = 0
 
-    def enter(self) -> int:
-        """Count a call that begins."""
+    def enter(self, caller: FrameType) -> int:
+        """Count a call that begins.
+
+        Args:
+            caller: a frame that is there as long as the call is under way.
+        """
         if self.now and self._was_interrupted():
             self.now = 0
         self.now += 1
         if self.now == 1:
-            self._caller, self._thread = _caller(), threading.get_ident()
+            self._caller, self._thread = caller, threading.get_ident()
         return self.now
 
     def leave(self) -> int:
@@ -58,12 +62,3 @@ class CallDepth:
         while frame is not None and frame is not self._caller:
             frame = frame.f_back
         return frame is None
-
-
-def _caller() -> FrameType | None:
-    """Return the frame that makes the call: the first one outside the adapter."""
-    frame: FrameType | None = sys._getframe(1)
-    package = __name__.partition(".")[0]
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(package):
-        frame = frame.f_back
-    return frame

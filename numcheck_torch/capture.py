@@ -57,6 +57,8 @@ class RandomState(NamedTuple):
         Args:
             generators: those of the program's own.
         """
+        if len(devices()) == 1 and not generators:
+            return cls(torch.default_generator.get_state())
         others = tuple(
             [
                 (name, torch.get_device_module(name).get_rng_state())
@@ -84,11 +86,15 @@ class Autocast(NamedTuple):
     @classmethod
     def now(cls) -> Autocast:
         """Return what is set now."""
+        caches = torch.is_autocast_cache_enabled()
+        if len(devices()) == 1:
+            dtype = torch.get_autocast_dtype("cpu")
+            return cls((("cpu", torch.is_autocast_enabled("cpu"), dtype),), caches)
         states = [
             (d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d))
             for d in devices()
         ]
-        return cls(tuple(states), torch.is_autocast_cache_enabled())
+        return cls(tuple(states), caches)
 
     @property
     def dtype(self) -> torch.dtype | None:
@@ -216,13 +222,13 @@ class Forward:
     ) -> Forward:
         """Keep what a call about to be made needs."""
         return cls(
-            subject=subject,
-            args=args,
-            kwargs=kwargs,
-            kept=tuple(map(Kept.of, flat(args, kwargs))),
-            random=RandomState.now(generators),
-            autocast=Autocast.now(),
-            buffers=buffers,
-            training=subject.module.training,
-            place=place,
+            subject,
+            args,
+            kwargs,
+            tuple(map(Kept.of, flat(args, kwargs))),
+            RandomState.now(generators),
+            Autocast.now(),
+            buffers,
+            subject.module.training,
+            place,
         )

@@ -10,16 +10,14 @@ listens, and put back once the last listener is gone. Listening keeps nobody ali
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Final
-
-from numcheck_torch.weak_method import WeakMethod
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
 
 __all__ = ["listen", "unlisten"]
 
-Ear = tuple[WeakMethod | None, WeakMethod | None]
+Ear = tuple[weakref.ref[Any], Callable[..., Any] | None, Callable[..., Any] | None]
+"""Who listens, and the functions of its class to call before and after."""
 
 
 class _Door:
@@ -47,8 +45,8 @@ def listen(
         owner: module or class.
         name: its function; nothing happens where this version of PyTorch has none.
         before: bound method, called with the arguments.
-        after: bound method, called with the arguments and the result; what it
-            returns, unless None, takes the result's place.
+        after: bound method of the same object, called with the arguments and the
+            result; what it returns, unless None, takes the result's place.
     """
     function = getattr(owner, name, None)
     if function is None:
@@ -59,8 +57,10 @@ def listen(
         setattr(owner, name, _wrapper(door))
         _OPEN.append(door)
 
-    weak = [None if m is None else WeakMethod(m) for m in (before, after)]
-    door.ears = (*door.ears, (weak[0], weak[1]))
+    methods: list[Any] = [before, after]
+    owners = [m.__self__ for m in methods if m is not None]
+    functions = [None if m is None else m.__func__ for m in methods]
+    door.ears = (*door.ears, (weakref.ref(owners[0]), functions[0], functions[1]))
 
 
 def unlisten(owner: Any, name: str, listener: object | None) -> None:
@@ -68,7 +68,12 @@ def unlisten(owner: Any, name: str, listener: object | None) -> None:
     door = getattr(getattr(owner, name, None), "numcheck_door", None)
     if door is None:
         return
-    door.ears = tuple(ear for ear in door.ears if not _belongs(ear, listener))
+    others = []
+    for ear in door.ears:
+        known = ear[0]()
+        if known is not None and known is not listener:
+            others.append(ear)
+    door.ears = tuple(others)
     if not door.ears:
         setattr(owner, name, door.inner)
         _OPEN.remove(door)
@@ -80,11 +85,6 @@ def _close_left() -> None:
         unlisten(*door.where, None)
 
 
-def _belongs(ear: Ear, listener: object) -> bool:
-    methods = [method for reference in ear if reference if (method := reference())]
-    return not methods or any(m.__self__ is listener for m in methods)
-
-
 def _wrapper(door: _Door) -> Callable[..., Any]:
     inner = door.inner
 
@@ -92,18 +92,18 @@ def _wrapper(door: _Door) -> Callable[..., Any]:
     @functools.wraps(inner)
     def function(*args: Any, **kwargs: Any) -> Any:
         ears, is_anyone_gone = door.ears, False
-        for before, _ in ears:
-            if before is not None:
-                method = before()
-                if method is None:
-                    is_anyone_gone = True
-                else:
-                    method(args, kwargs)
+        for reference, before, _ in ears:
+            listener = reference()
+            if listener is None:
+                is_anyone_gone = True
+            elif before is not None:
+                before(listener, args, kwargs)
         result = inner(*args, **kwargs)
-        for _, after in ears:
-            method = None if after is None else after()
-            other = None if method is None else method(args, kwargs, result)
-            result = result if other is None else other
+        for reference, _, after in ears:
+            listener = reference()
+            if listener is not None and after is not None:
+                other = after(listener, args, kwargs, result)
+                result = result if other is None else other
         # Here and not when a listener dies: a callback of the garbage collector's,
         # inside a compiled program, would be taken for a part of it.
         if is_anyone_gone:

@@ -22,9 +22,8 @@ class GoneError(ReferenceError):
 class Guarded(Protocol):
     """Whose methods are guarded."""
 
-    @property
-    def is_asleep(self) -> bool:
-        """Whether its methods do nothing now."""
+    is_asleep: bool
+    """Whether its methods do nothing now."""
 
     def fault(self, where: str) -> None:
         """Record the error being handled, once for each place."""

@@ -20,14 +20,12 @@ from torch.optim.optimizer import (
 )
 
 from numcheck_torch import doors, engine
-from numcheck_torch.places import nearest_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from types import FrameType
 
     from torch.utils.hooks import RemovableHandle
-
-    from numcheck_torch.places import Place
 
 __all__ = ["Hooks", "Listener"]
 
@@ -49,9 +47,16 @@ class Listener(Protocol):
         module: torch.nn.Module,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        place: Place | None,
+        caller: FrameType,
     ) -> None:
-        """Hear that a watched module is about to be called."""
+        """Hear that a watched module is about to be called.
+
+        Args:
+            module: the module.
+            args: its arguments.
+            kwargs: its keyword arguments.
+            caller: a frame below the user's line, there until the call is over.
+        """
 
     def after_call(self, out: object) -> None:
         """Hear what the module returned; None after an exception."""
@@ -159,8 +164,7 @@ class Hooks:
             listener, watched = reference(), subject()
             # A shallow copy shares the hooks of the module, but is not watched.
             if listener is not None and watched is not None and module is watched:
-                place = nearest_place(sys._getframe(1))
-                listener.before_call(watched, args, kwargs, place)
+                listener.before_call(watched, args, kwargs, sys._getframe(1))
 
         return before
 
@@ -208,7 +212,9 @@ class Hooks:
     # --- the rest of the step ---
 
     def _engine_in(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if engine.is_inside() or (listener := self._listener()) is None:
+        # Inside, checkpointing enters the engine again: a part of the outer run.
+        is_inside = torch._C._current_graph_task_id() != -1
+        if is_inside or (listener := self._listener()) is None:
             return
         self._run = run = engine.EngineRun.of(args, kwargs)
         listener.before_engine(run)
@@ -216,11 +222,11 @@ class Hooks:
     def _engine_out(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
     ) -> None:
-        if engine.is_inside() or (listener := self._listener()) is None:
+        run, listener = self._run, self._listener()
+        if run is None or listener is None or torch._C._current_graph_task_id() != -1:
             return
-        run, self._run = self._run, None
-        if run is not None:
-            listener.after_engine(run, tuple(result or ()))
+        self._run = None
+        listener.after_engine(run, tuple(result or ()))
 
     def _pre_step(self) -> Any:
         reference = self._listener

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from numcheck_torch.boundary import Checked
     from numcheck_torch.program import Program
     from numcheck_torch.sentinel import Reading
 
@@ -45,10 +46,11 @@ class Looking(Bench):
         **others: torch.Tensor | None,
     ) -> Reading:
         """Look at values, and at what was checked by hand since the last look."""
-        checks = list(self._checks)
-        self._checks.clear()
-        with modes.none():
-            reading = look(gradients, losses, checks=checks, **others)
+        checks: Sequence[Checked] = ()
+        if self._checks:
+            checks = list(self._checks)
+            self._checks.clear()
+        reading = modes.outside(look, gradients, losses, checks=checks, **others)
         self._bad_checks = reading.checked
         return reading
 
@@ -85,14 +87,14 @@ class Looking(Bench):
         """Launch a look, and read what the last one saw."""
         checks = list(self._checks)
         self._checks.clear()
-        with modes.none():
-            launched = Deferred(
-                self.step,
-                self._parameters.gradients(self.step),
-                self._window.losses,
-                total=None if self.clip is None else self.clip[1],
-                checks=checks,
-            )
+        launched = modes.outside(
+            Deferred,
+            self.step,
+            self._parameters.gradients(self.step),
+            self._window.losses,
+            total=None if self.clip is None else self.clip[1],
+            checks=checks,
+        )
         self.observe(learning_rate=self._fleet.learning_rate)
         was_healthy = self._read_deferred()
         self._deferred = launched
@@ -104,8 +106,8 @@ class Looking(Bench):
         deferred, self._deferred = self._deferred, None
         if deferred is None:
             return True
-        with modes.none():
-            reading = deferred.read(self._parameters.named(self.step))
+        named = self._parameters.named(self.step)
+        reading = modes.outside(deferred.read, named)
         with self._as_of(deferred.step):
             self.observe(loss=reading.loss, gradient_norm=reading.norm)
             self._bad_checks = reading.checked

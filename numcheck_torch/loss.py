@@ -98,7 +98,7 @@ class LossTape(TorchDispatchMode):
                 self._write(func, slots, random, out)
             elif not plan.draws and not plan.written:
                 self._set_aside(func, args, kwargs, out)
-            if plan.written:
+            if plan.written and self.program.has_aside:
                 self.program.aside.clear()
         except Exception:  # noqa: BLE001 - as above
             self._gave_up()
@@ -113,16 +113,12 @@ class LossTape(TorchDispatchMode):
         self, plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """Return the arguments with slots for tensors; None for a foreign operator."""
-        concerns = self.program.concerns
-        used, written = self._used, plan.written
+        program, used, written = self.program, self._used, plan.written
         if plan.is_flat and not kwargs:
-            given = [a for a in args if isinstance(a, torch.Tensor)]
-            if not any(map(concerns, given)):
-                return None
-            return tuple(
-                [used(a) if isinstance(a, torch.Tensor) else a for a in args]
-            ), {}
-        if not any(map(concerns, tensors((args, kwargs)))):
+            ready = program.in_slots(args)
+            if ready is not None:
+                return ready, {}
+        if not any(map(program.concerns, tensors((args, kwargs)))):
             return None
 
         def stand_in(argument: Any, key: int | str) -> Any:
@@ -139,18 +135,18 @@ class LossTape(TorchDispatchMode):
     def _used(self, tensor: torch.Tensor, *, copied: bool = False) -> Slot:
         """Return the slot of a tensor, after the operators aside that made it."""
         program = self.program
-        if program.slot(tensor) is None:
+        if program.has_aside and program.slot(tensor) is None:
             self._bring_in(tensor)
         return program.used(tensor, copied=copied)
 
     def _bring_in(self, tensor: torch.Tensor) -> None:
         """Write down the operator that made a tensor beside the program, if known."""
-        waiting = self.program.aside.take(tensor)
+        program = self.program
+        waiting = program.aside.take(tensor) if program.has_aside else None
         if waiting is None:
             return
         args, kwargs = map_tensors((waiting.args, waiting.kwargs), self._used)
         made = [ref() for ref in waiting.made]
-        program = self.program
         slots = tuple(program.unread() if t is None else program.made(t) for t in made)
         event = Operation(
             waiting.function, args, kwargs, slots, waiting.grad, None, waiting.place

@@ -24,16 +24,17 @@ from numcheck_torch.inquiry import audit, inquire
 from numcheck_torch.looking import Looking
 from numcheck_torch.loss_function import released
 from numcheck_torch.optimizers import with_closure
+from numcheck_torch.places import nearest_place
 from numcheck_torch.sentinel import look
 from numcheck_torch.unwrap import core_of
 from numcheck_torch.withhold import Withheld
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import FrameType
 
     from numcheck.monitor import Options
     from numcheck_torch.engine import EngineRun
-    from numcheck_torch.places import Place
     from numcheck_torch.sentinel import Reading
 
 __all__ = ["TorchMonitor"]
@@ -97,6 +98,7 @@ class TorchMonitor(Looking):
                 self._overflow.close()
             for loss_fn in self._loss_functions:
                 released(loss_fn)
+            self.is_asleep = True
             super().close()
 
     # --- the step, as it is heard ---
@@ -112,22 +114,26 @@ class TorchMonitor(Looking):
         module: torch.nn.Module,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        place: Place | None,
+        caller: FrameType,
     ) -> None:
         """Keep what the call needs to be made again."""
-        if not self._window.enter() or not torch.is_grad_enabled():
+        window = self._window
+        if not window.enter(caller) or not torch.is_grad_enabled():
             return
-        self._settle()
+        if window.is_fresh or self._fleet.has_stepped:
+            self._settle()
         if self._initial is None:
             self._begin()
-        if self._overflow is not None and self._window.is_empty:
+        if self._overflow is not None and window.is_empty:
             self._overflow.clear()
-        self._window.begin(self._core.lasting(core_of(module)), args, kwargs, place)
+        subject = self._core.lasting(core_of(module))
+        window.begin(subject, args, kwargs, nearest_place(caller))
         BOUNDARY.open(self)
         if module._compiled_call_impl is not None:
             self.parts.attach(module)
-        self._live.begin(self.step)
-        self._live.called(args, kwargs)
+        if self.options.level != "watch":
+            self._live.begin(self.step)
+            self._live.called(args, kwargs)
         if self._saving is not None:
             self._saving.listen(self.step)
 
@@ -149,8 +155,8 @@ class TorchMonitor(Looking):
         """Write down what was differentiated."""
         if not self._window.after_engine(run, result):
             return
-        self.scale.recognise(self.program)
-        if run.accumulates and not self._fleet.known:
+        self.scale.recognise(self._window.program)
+        if run.accumulates and self._fleet.is_empty:
             # Whoever makes the update, it is nobody that can be heard.
             self._check()
             self._advance()
@@ -171,17 +177,20 @@ class TorchMonitor(Looking):
         self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any
     ) -> Any:
         """Look at loss and gradients before they are used."""
-        if not self._fleet.takes(optimizer, self.model):
+        fleet, window = self._fleet, self._window
+        if not fleet.knows(optimizer) and not fleet.takes(optimizer, self.model):
             return None
-        self._window.pause()
-        if self._fleet.stepped_already(optimizer):
+        window.pause()
+        if fleet.stepped_already(optimizer):
             self._advance()
-        followed = with_closure(args, kwargs, self._evaluated)
-        if self._window.is_fresh:
+        followed = None
+        if len(args) > 1 or kwargs:
+            followed = with_closure(args, kwargs, self._evaluated)
+        if window.is_fresh:
             self._check(found_inf=getattr(optimizer, "found_inf", None))
-        elif self._window.is_empty and followed is None:
+        elif window.is_empty and followed is None:
             self._check_uncalled(getattr(optimizer, "found_inf", None))
-        if self._saving is not None and not self._fleet.has_stepped:
+        if self._saving is not None and not fleet.has_stepped:
             named = self._parameters.named(self.step)
             self._saving.keep(self.step, self._window.losses, named)
         if self._is_bad and self.options.on_error == "skip":
@@ -201,13 +210,14 @@ class TorchMonitor(Looking):
     @guarded("fault.after_update")
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
         """Let go of the step when its last optimizer is done."""
-        if not self._fleet.takes(optimizer, self.model):
+        fleet = self._fleet
+        if not fleet.knows(optimizer) and not fleet.takes(optimizer, self.model):
             return
         if self._withheld is not None:
             self._withheld.give_back()
             self._withheld = None
-        self._fleet.note_step(optimizer)
-        if self._fleet.is_done:
+        fleet.note_step(optimizer)
+        if fleet.is_done:
             self._keep_trace()
             self._keep_program()
             self._window.forget()
@@ -233,8 +243,9 @@ class TorchMonitor(Looking):
     def _check(self, found_inf: torch.Tensor | None = None) -> None:
         """Look at loss and gradients, once, and act on what is seen."""
         self._window.is_fresh = False
+        is_scaled = self.scale.is_dynamic
         # A gradient scaler waits for the device itself.
-        if not self._waits and not self.scale.is_dynamic:
+        if not self._waits and not is_scaled:
             self._look_later()
             return
         reading = self._look(
@@ -242,7 +253,7 @@ class TorchMonitor(Looking):
             self._window.losses,
             total=None if self.clip is None else self.clip[1],
             found_inf=found_inf,
-            scale=self.scale.tensor if self.scale.is_dynamic else None,
+            scale=self.scale.tensor if is_scaled else None,
         )
         if self._overflow is not None and not reading.overflowed:
             self._overflow.read()

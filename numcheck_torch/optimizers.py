@@ -123,12 +123,26 @@ class Fleet:
 
     def takes(self, optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> bool:
         """Whether an optimizer that steps now is one of the module's."""
-        for reference in self._known:
-            if optimizer is reference():
-                return True
+        if self.knows(optimizer):
+            return True
         if self._is_given or not trains(optimizer, {id(p) for p in model.parameters()}):
             return False
         self._add(optimizer)
+        return True
+
+    def knows(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether an optimizer is known to be one of the module's."""
+        for reference in self._known:  # noqa: SIM110 - a generator costs as much again
+            if optimizer is reference():
+                return True
+        return False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether none of them is alive."""
+        for reference in self._known:  # noqa: SIM110 - as above
+            if reference() is not None:
+                return False
         return True
 
     def note_step(self, optimizer: torch.optim.Optimizer) -> None:

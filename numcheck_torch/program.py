@@ -115,7 +115,6 @@ class Program:
         unscaled: for a root made by a gradient scaler, the slot of the loss itself.
         ungraded: slots of what operators made while gradients were off.
         gap: key of why the program cannot be run again; empty while it can.
-        aside: operators that ran meanwhile and that the program may yet read.
     """
 
     def __init__(self, own: AbstractSet[int] = frozenset()) -> None:
@@ -127,12 +126,24 @@ class Program:
         self.unscaled: dict[int, int] = {}
         self.ungraded: set[int] = set()
         self.gap = ""
-        self.aside = Aside()
+        self._aside: Aside | None = None
         self.last_scalar: tuple[int, torch.Tensor] | None = None
         self.is_last = False
         self._next = 0
         self._calls = 0
         self._slots: dict[int, tuple[weakref.ref[torch.Tensor], Slot]] = {}
+
+    @property
+    def aside(self) -> Aside:
+        """Operators that ran meanwhile and that the program may yet read."""
+        if self._aside is None:
+            self._aside = Aside()
+        return self._aside
+
+    @property
+    def has_aside(self) -> bool:
+        """Whether there are such operators."""
+        return self._aside is not None
 
     def slot(self, tensor: torch.Tensor) -> int | None:
         """Return the slot of a tensor that an event made or used; None for others."""
@@ -171,11 +182,15 @@ class Program:
             return slot
         slot = self._enter(tensor)
         self.externals[slot.index] = Kept.unmarked(tensor)
-        if not copied and self.aside.is_constant(tensor):
+        if self._aside and not copied and self._aside.is_constant(tensor):
             self.constants.add(slot.index)
         if copied:
             self._copy(slot.index, tensor)
         return slot
+
+    def read(self, tensor: torch.Tensor) -> int:
+        """Return the slot of a tensor that the present event reads, as a number."""
+        return self.used(tensor).index
 
     def _copy(self, index: int, tensor: torch.Tensor) -> None:
         """Keep the value of an external that is about to be written."""
@@ -197,6 +212,30 @@ class Program:
         self._next += 1
         return self._next - 1
 
+    def in_slots(self, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return arguments with the slots of their tensors, where all have one.
+
+        The loss's operators mostly read what the last ones made: for those this one
+        function takes the place of `concerns` and `used`.
+
+        Args:
+            args: of an operator that writes none of them and takes no list of tensors.
+        """
+        slots, ungraded = self._slots, self.ungraded
+        new, is_concerned = [], False
+        for argument in args:
+            if isinstance(argument, torch.Tensor):
+                found = slots.get(id(argument))
+                if found is None or found[0]() is not argument:
+                    return None
+                if found[1].index in ungraded:
+                    return None
+                new.append(found[1])
+                is_concerned = True
+            else:
+                new.append(argument)
+        return tuple(new) if is_concerned else None
+
     def concerns(self, tensor: torch.Tensor) -> bool:
         """Whether an event that reads `tensor` belongs to the program.
 
@@ -211,8 +250,12 @@ class Program:
 
     def is_own(self, tensor: torch.Tensor) -> bool:
         """Whether an event of the program made the tensor."""
-        slot = self.slot(tensor)
-        return slot is not None and slot not in self.externals
+        found = self._slots.get(id(tensor))
+        return (
+            found is not None
+            and found[0]() is tensor
+            and found[1].index not in self.externals
+        )
 
     def unscale(self, scale: torch.Tensor) -> None:
         """Learn which roots are a loss multiplied by a gradient scaler's scale."""
@@ -229,10 +272,13 @@ class Program:
     @property
     def is_small(self) -> bool:
         """Whether what it was given is small enough to be kept one step longer."""
-        size = sum([kept.tensor.nbytes for kept in self.externals.values()])
+        size = 0
+        for kept in self.externals.values():
+            size += kept.tensor.nbytes
         for event in self.events:
             if isinstance(event, Forward):
-                size += sum([kept.tensor.nbytes for kept in event.kept])
+                for kept in event.kept:
+                    size += kept.tensor.nbytes
         return size <= KEPT_BYTES
 
     @property
@@ -250,16 +296,18 @@ class Program:
         """The runs of the engine that went into ``.grad``."""
         return [e for e in self.events if isinstance(e, Gradient) and e.accumulates]
 
-    def is_opaque(self, tensor: torch.Tensor) -> bool:
+    def is_opaque(self, tensor: Any) -> bool:
         """Whether a tensor has a gradient that the program does not know about.
 
         So it is for results of autograd functions of the user's own: their operators
         were seen, but ran without gradients.
         """
-        slot = self.slot(tensor)
-        if slot is None:
-            return tensor.grad_fn is not None
-        return slot in self.ungraded and tensor.grad_fn is not None
+        if not isinstance(tensor, torch.Tensor) or tensor.grad_fn is None:
+            return False
+        found = self._slots.get(id(tensor))
+        if found is None or found[0]() is not tensor:
+            return True
+        return found[1].index in self.ungraded
 
     def reference(self, tensor: torch.Tensor) -> Any:
         """Return the slot of a value an event made, and any other tensor itself."""

@@ -24,7 +24,6 @@ from numcheck_torch.instrumentation import instrument
 from numcheck_torch.living import living
 from numcheck_torch.monitor import TorchMonitor
 from numcheck_torch.optimizers import parameters_of, trains
-from numcheck_torch.places import nearest_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -147,7 +146,7 @@ class _Finder:
         if any(one.holds(module) for one in self._watched):
             return
         monitor = self._watch(module)
-        monitor.before_call(module, args, kwargs, nearest_place(sys._getframe(2)))
+        monitor.before_call(module, args, kwargs, sys._getframe(2))
 
     # --- finding ---
 

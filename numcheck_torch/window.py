@@ -22,6 +22,7 @@ from numcheck_torch.trees import map_tensors, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from types import FrameType
 
     from numcheck_torch.engine import EngineRun
     from numcheck_torch.lasting import Lasting
@@ -51,9 +52,8 @@ class Window:
         self.losses: list[torch.Tensor] = []
         self.is_fresh = False
         self._tape = LossTape(self.program, fault, owner)
-        self._buffers: dict[int, BufferWatch] = {}
+        self._known: dict[int, tuple[BufferWatch, tuple[torch.Generator, ...]]] = {}
         self._host = HostRandom()
-        self._generators: dict[int, tuple[torch.Generator, ...]] = {}
         self._hidden: HiddenLoss | None = None
         self._was_open = False
         self._is_taped = False
@@ -89,9 +89,13 @@ class Window:
         """Let go of calls that nothing alive depends on."""
         self.program.prune()
 
-    def enter(self) -> bool:
-        """Count a call of the module; whether it is an outermost one."""
-        if self._depth.enter() > 1:
+    def enter(self, caller: FrameType) -> bool:
+        """Count a call of the module; whether it is an outermost one.
+
+        Args:
+            caller: see `CallDepth.enter`.
+        """
+        if self._depth.enter(caller) > 1:
             return False
         self.pause()
         return True
@@ -110,15 +114,14 @@ class Window:
     ) -> None:
         """Keep what the call about to be made needs to be made again."""
         model = subject.module
-        watch = self._buffers.setdefault(id(model), BufferWatch())
-        before = watch.before(model)
+        known = self._known.get(id(model))
+        if known is None:
+            known = self._known[id(model)] = BufferWatch(), generators_of(model)
+        before = known[0].before(model)
         kwargs = dict(kwargs)
-        if not self.is_empty:
+        if self.program.events:
             args, kwargs = map_tensors((args, kwargs), self.program.reference)
-        if id(model) not in self._generators:
-            self._generators[id(model)] = generators_of(model)
-        own = self._generators[id(model)]
-        self._call = Forward.of(subject, args, kwargs, before, place, own)
+        self._call = Forward.of(subject, args, kwargs, before, place, known[1])
         self._call.host = self._host.before()
 
     def leave(self, out: object) -> bool:
@@ -128,14 +131,21 @@ class Window:
         if self._depth.leave() > 0 or self._call is None:
             return False
         call, self._call = self._call, None
-        returned = [out] if isinstance(out, torch.Tensor) else list(tensors(out))
-        if not any(t.requires_grad for t in returned):
-            return False
-        watch = self._buffers[id(call.module)]
-        call.buffers = watch.after(call.module, call.buffers)
-        call.host = self._host.after(call.host)
-        call.outputs = tuple([self.program.made(t) for t in returned])
-        self.program.called(call)
+        program = self.program
+        if isinstance(out, torch.Tensor):
+            if not out.requires_grad:
+                return False
+            call.outputs = (program.made(out),)
+        else:
+            returned = list(tensors(out))
+            if not any(t.requires_grad for t in returned):
+                return False
+            call.outputs = tuple(map(program.made, returned))
+        model = call.module
+        call.buffers = self._known[id(model)][0].after(model, call.buffers)
+        if call.host is not None:
+            call.host = self._host.after(call.host)
+        program.called(call)
         self.is_fresh = True
         self._resume()
         return True
@@ -218,7 +228,8 @@ class Window:
 
     def forget(self) -> None:
         """Let go of everything kept of the step, and begin the next."""
-        self.pause()
+        if self._is_taped:
+            self.pause()
         self.is_fresh = False
         self.losses = []
         if not self.program.is_untouched or self.program.events:
@@ -231,20 +242,20 @@ class Window:
     def _gradient(self, run: EngineRun, result: tuple[Any, ...]) -> Gradient:
         program = self.program
         return Gradient(
-            roots=tuple(program.used(r).index for r in run.roots),
-            seeds=run.seeds,
-            inputs=tuple(program.used(t).index for t in run.inputs),
-            retains=run.retains,
-            creates=run.creates,
-            accumulates=run.accumulates,
-            outputs=tuple(None if g is None else program.made(g) for g in result),
-            values=tuple(r.detach() for r in run.roots),
+            tuple(map(program.read, run.roots)),
+            run.seeds,
+            tuple(map(program.read, run.inputs)),
+            run.retains,
+            run.creates,
+            run.accumulates,
+            tuple([None if g is None else program.made(g) for g in result])
+            if result
+            else (),
+            tuple(map(torch.Tensor.detach, run.roots)),
         )
 
     def _is_known(self, run: EngineRun) -> bool:
-        return any(self.program.is_own(root) for root in run.roots)
+        return any(map(self.program.is_own, run.roots))
 
     def _is_written(self, run: EngineRun) -> bool:
-        program = self.program
-        unseen = [r for r in run.roots if isinstance(r, torch.Tensor)]
-        return not program.gap and not any(map(program.is_opaque, unseen))
+        return not self.program.gap and not any(map(self.program.is_opaque, run.roots))

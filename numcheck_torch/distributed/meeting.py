@@ -72,7 +72,10 @@ def together(
 
     @functools.wraps(look)
     def met(self: HasRanks, /, *args: P.args, **kwargs: P.kwargs) -> None:
-        self.ranks.meet(self, functools.partial(look, self, *args, **kwargs))
+        if self.ranks.is_alone:
+            look(self, *args, **kwargs)
+        else:
+            self.ranks.meet(self, functools.partial(look, self, *args, **kwargs))
 
     return met
 
@@ -89,6 +92,11 @@ class Ranks:
         self._called: list[torch.nn.Module] = []
         self._level: int | None = None
         self.company = Company()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other ranks take part."""
+        return self._companions is None
 
     def gather(self, model: torch.nn.Module, called: list[torch.nn.Module]) -> str:
         """Find the ranks that train the model too; return what is to be noted.

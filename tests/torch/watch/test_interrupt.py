@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,11 +40,11 @@ def test_a_call_inside_a_call_is_no_interrupt() -> None:
     depth = CallDepth()
 
     def outer() -> tuple[int, int]:
-        begun = depth.enter()
+        begun = depth.enter(sys._getframe())
         return begun, inner()
 
     def inner() -> int:
-        begun = depth.enter()
+        begun = depth.enter(sys._getframe())
         depth.leave()
         return begun
 

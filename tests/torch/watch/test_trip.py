@@ -382,7 +382,7 @@ def test_error_inside_numcheck_does_not_stop_the_training(
     train(model, optimizer, bad_steps=(), steps=2)
     assert "N901" in capsys.readouterr().err
     assert [e.value for e in monitor.events if e.name == "fault"] == [
-        "the hook before the update"
+        "fault.before_update"
     ]
 
 
