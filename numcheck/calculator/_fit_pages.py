@@ -8,8 +8,16 @@ import math
 from typing import TYPE_CHECKING, Final, Literal
 
 from numcheck.calculator._picture import picture
-from numcheck.calculator._plain import number, share, speaks_unicode, table, width
+from numcheck.calculator._plain import (
+    number,
+    share,
+    speaks_unicode,
+    table,
+    width,
+    wrapped,
+)
 from numcheck.report.messages import text
+from numcheck.report.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +87,8 @@ def fit_page(item: Fitted, lang: str | None = None) -> str:
 
     summary = item.fit.summary
     shape = "×".join(map(str, item.shape)) or "()"
-    head = say("array", name=item.name, dtype=item.dtype, shape=shape, n=summary.n)
+    name = printable(item.name)
+    head = say("array", name=name, dtype=item.dtype, shape=shape, n=summary.n)
     infinite = (summary.pos_inf or 0) + (summary.neg_inf or 0)
     holds = say(
         "counts",
@@ -92,7 +101,7 @@ def fit_page(item: Fitted, lang: str | None = None) -> str:
     remark = [item.remark] if item.remark else []
     remarks = [say(f"remark_{key}", dtype=item.dtype) for key in remark]
     if item.decides_nothing:
-        return "\n".join([head, holds, "", *remarks])
+        return "\n".join([head, holds, "", *map(wrapped, remarks)])
     unicode = speaks_unicode()
     solid, dashed = ("━", "╌") if unicode else ("=", ".")
     drawn = picture(
@@ -110,11 +119,12 @@ def fit_page(item: Fitted, lang: str | None = None) -> str:
     ]
     if any(row.scale_log2 for row in item.fit.formats):
         notes.append(say("scaled"))
+    told = [wrapped(line, rest="  ") for line in (head, holds, *remarks)]
     return "\n".join(
         [
-            head, holds, *remarks, "", say("picture"), "", drawn, "", legend, "",
-            table([say(key) for key in keys], rows, left=2), "", *notes, "",
-            _advice(item, lang),
+            *told, "", wrapped(say("picture")), "", drawn, "", wrapped(legend), "",
+            table([say(key) for key in keys], rows, left=2), "",
+            *(wrapped(note, rest="  ") for note in notes), "", _advice(item, lang),
         ]
     )  # fmt: skip
 
@@ -128,7 +138,7 @@ def fit_list_page(items: Sequence[Fitted], file: str, lang: str | None = None) -
     keys = ("tensor", "dtype", "elements", "amax", "amin", "best")
     rows = [
         [
-            item.name,
+            printable(item.name),
             item.dtype,
             str(item.fit.summary.n),
             number(item.fit.summary.amax),
@@ -225,4 +235,4 @@ def _advice(item: Fitted, lang: str | None) -> str:
     if item.exact_in:
         names = text("calculator.fit.and", lang).join(item.exact_in)
         lines.append(say("exact_in", formats=names))
-    return "\n".join(lines)
+    return "\n".join(wrapped(line, rest="  ") for line in lines)

@@ -12,6 +12,7 @@ from numcheck.calculator._plain import (
     power,
     short,
     table,
+    wrapped,
     yes_no,
 )
 from numcheck.formats import BlockFormat, aliases, block_names, get, lookup, names
@@ -102,7 +103,7 @@ def format_page(fmt: Format | BlockFormat, lang: str | None = None) -> str:
         facts.append((say("rounding"), say("nearest_away")))
     if aliases(fmt.name):
         facts.append((say("aliases"), ", ".join(aliases(fmt.name))))
-    return f"{fmt.name} — {_layout(fmt, lang)}\n\n{_facts(facts)}"
+    return f"{wrapped(f'{fmt.name} — {_layout(fmt, lang)}')}\n\n{_facts(facts)}"
 
 
 def format_data(fmt: Format | BlockFormat) -> dict[str, object]:
@@ -147,7 +148,7 @@ def _fate_paragraph(fate: Fate, lang: str | None) -> str:
         saturated=number(fate.saturated),
         error="–" if error is None else f"{100 * error:.3g} %",
     )
-    lines = [f"{number(fate.value)} {what}"]
+    lines = [wrapped(f"{number(fate.value)} {what}", rest="  ")]
     known = [say("code", code=fate.code)] if fate.code else []
     if fate.outcome in ("rounded", "subnormal", "flushed"):
         ends = {"below": number(fate.below), "above": number(fate.above)}
@@ -282,7 +283,7 @@ def _block_page(fmt: BlockFormat, lang: str | None) -> str:
         (say("ratio"), say("ratio_text", octaves=octaves, first=first, last=last)),
         (say("scale_max"), number(fmt.scale.max)),
     ]
-    return f"{fmt.name} — {layout}\n\n{_facts(facts)}"
+    return f"{wrapped(f'{fmt.name} — {layout}')}\n\n{_facts(facts)}"
 
 
 def _facts(facts: Iterable[tuple[str, str]]) -> str:
@@ -290,6 +291,8 @@ def _facts(facts: Iterable[tuple[str, str]]) -> str:
 
     facts = list(facts)
     label = max(cell_len(name) for name, _ in facts)
+    rest = " " * (label + 4)
     return "\n".join(
-        f"  {name}{' ' * (label - cell_len(name))}  {value}" for name, value in facts
+        wrapped(value, f"  {name}{' ' * (label - cell_len(name))}  ", rest)
+        for name, value in facts
     )

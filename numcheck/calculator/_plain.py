@@ -23,6 +23,7 @@ __all__ = [
     "share",
     "short",
     "table",
+    "wrapped",
     "yes_no",
 ]
 
@@ -163,6 +164,26 @@ def table(
         "  ".join(placed(cell, i) for i, cell in enumerate(line)).rstrip()
         for line in lines
     )
+
+
+def wrapped(line: str, first: str = "", rest: str = "") -> str:
+    """Return prose in lines that fit the terminal.
+
+    Args:
+        line: what to wrap.
+        first: what the first line starts with.
+        rest: what the others start with.
+
+    Example:
+        >>> print(wrapped("word " * 3, "- ", "  "))
+        - word word word
+    """
+    from rich.text import Text
+
+    from numcheck.report.styled import hanging
+
+    lines = hanging(Text(first), rest, Text(line), width())
+    return "\n".join(one.plain.rstrip() for one in lines)
 
 
 def width() -> int:

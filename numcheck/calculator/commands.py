@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from numcheck.report.messages import LANGUAGES, text
+from numcheck.report.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,7 +122,9 @@ def _fitted(
         except ArgumentTypeError as error:
             if tensor is not None:
                 raise
-            reason = text("calculator.fit.skipped", lang, name=name, reason=error)
+            reason = text(
+                "calculator.fit.skipped", lang, name=printable(name), reason=error
+            )
             click.echo(reason, err=True)
             continue
         yield Fitted(name, str(array.dtype), array.shape, found)

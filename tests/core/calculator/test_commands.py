@@ -60,6 +60,7 @@ def test_the_list_names_every_format(lang: str) -> None:
 @pytest.mark.parametrize("name", [*names(), *block_names(), "e5m10", "q8.8", "uq4.4"])
 def test_every_format_has_a_page(name: str, lang: str) -> None:
     output = run("formats", name, "--lang", lang).output
+    assert max(map(cell_len, output.splitlines())) <= 80
     assert output.startswith(f"{lookup(name).name} — ")
     assert is_chinese(output) == (lang == "zh")
     assert "calculator." not in output
@@ -136,6 +137,7 @@ def test_a_value_meets_its_fate_where_limits_differ_by_sign(
 def test_every_format_has_an_answer_for_every_value(name: str, lang: str) -> None:
     values = [value for value, _, _ in FATES]
     output = run("range", name, *values, "--lang", lang).output
+    assert max(map(cell_len, output.splitlines())) <= 80
     assert is_chinese(output) == (lang == "zh")
     assert len(output.splitlines()) > 2 * len(values)
 
@@ -190,6 +192,14 @@ def test_arrays_of_other_kinds_are_left_out_and_named(tmp_path: Path) -> None:
     result = run("fit", str(tmp_path / "x.npz"))
     assert "text: left out" in result.stderr
     assert "good: float64" in result.stdout
+
+
+def test_a_hostile_name_does_not_reach_the_terminal(tmp_path: Path) -> None:
+    names = ["\x1b[31mred", "ten\u202esor"]
+    np.savez(tmp_path / "x.npz", **{name: np.ones(2) for name in names})
+    for arguments in ([], ["--tensor", names[0]]):
+        output = run("fit", str(tmp_path / "x.npz"), *arguments).output
+        assert not {"\x1b", "\u202e"} & {*output}
 
 
 def test_a_file_without_numbers_is_an_error_that_says_what_to_do(
