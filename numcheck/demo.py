@@ -45,7 +45,9 @@ def demo(wanted: tuple[str, ...], output: str) -> None:
     if not monitors:
         msg = "no framework is installed: pip install 'numcheck[torch,jax,flax]'"
         raise MissingExtraError(msg)
-    click.echo(write_content(_together(monitors), output))
+    content = _together(monitors)
+    click.echo(write_content(content))
+    write_content(content, output)
     click.echo(text("demo.written", path=output))
 
 

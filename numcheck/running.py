@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ScriptWatcher", "run"]
 
-CLEAN, FOUND, FAILED = 0, 1, 2
+CLEAN, FOUND, FAILED, STOPPED = 0, 1, 2, 130
 
 
 @runtime_checkable
@@ -98,12 +98,17 @@ def run(  # noqa: PLR0913 - one argument for each option
     options = Options(
         level, every, on_error=on_error, run=folder, experiments=experiments
     )
+    stopped = False
     start = _starter(script, arguments, is_module=module)
     with contextlib.ExitStack() as stack:
         watched = _watch(stack, options)
-        has_failed = _outcome(start)
+        try:
+            has_failed = _outcome(start)
+        except KeyboardInterrupt:  # whoever stops a training wants to know, too
+            has_failed, stopped = True, True
     monitors = [monitor for sequence in watched for monitor in sequence]
-    context.exit(_told(monitors, output, lang, has_failed=has_failed))
+    code = _told(monitors, output, lang, has_failed=has_failed)
+    context.exit(STOPPED if stopped else code)
 
 
 def _watch(stack: contextlib.ExitStack, options: Options) -> list[Sequence[Monitor]]:
@@ -177,7 +182,10 @@ def _told(
         click.echo(text("run.nothing_watched", lang), err=True)
         return FAILED
     content = _together(monitors)
-    click.echo(write_content(content, output, lang), err=True)
+    # First to be read, then into a file that may not be writable any more.
+    click.echo(write_content(content, lang=lang), err=True)
+    if output is not None:
+        write_content(content, output, lang)
     if any(f.severity != "note" for f in content.findings):
         return FOUND
     return FAILED if has_failed else CLEAN

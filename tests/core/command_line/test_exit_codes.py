@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +26,6 @@ from tests.core.foreign.dumps import SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from numcheck.diagnose import Finding, Incident
 
@@ -184,3 +184,31 @@ def test_run_tells_its_report_in_the_language_asked_for(
     installed(monkeypatch, diagnose(step([1.0, 0.0]))[0])
     assert ending("run", f"--lang {lang} {{script}}", inputs) == 1
     assert said in capsys.readouterr().err
+
+
+def test_a_training_that_is_stopped_by_hand_is_reported(
+    inputs: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    installed(monkeypatch, diagnose(step([1.0, 0.0]))[0])
+    Path(inputs["script"]).write_text("raise KeyboardInterrupt", "utf-8")
+    assert ending("run", "{script}", inputs) == 130
+    assert "error[N301]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "demo"])
+def test_a_report_that_cannot_be_written_is_read_first(
+    command: str,
+    inputs: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    installed(monkeypatch, diagnose(step([1.0, 0.0]))[0])
+    Path(inputs["page"]).mkdir()
+    script = "{script}" if command == "run" else ""
+    monkeypatch.setattr("click.Path.convert", lambda _, value, *__: value)
+    assert ending(command, f"--output {{page}} {script}", inputs) == 2
+    told = capsys.readouterr()
+    assert "error[N301]" in told.out + told.err
+    assert "cannot be written" in told.err
