@@ -290,7 +290,10 @@ class TorchMonitor(Looking):
             self.observe(skipped=1.0)
         if self.options.on_error == "raise":
             self._end_trace()
-        inquire(self, self.laboratory(with_update=False, unscaled=unscaled), reading)
+        laboratory = self.laboratory(with_update=False, unscaled=unscaled)
+        # What is computed to look at the step is no part of its record.
+        with self._live.suspended():
+            inquire(self, laboratory, reading)
 
     def _clipped_away(self, total: torch.Tensor) -> None:
         """Tell that clipping by an infinite norm left zeros of all gradients."""

@@ -130,6 +130,19 @@ def test_trace_level_names_the_targets_of_the_loss() -> None:
     assert not any("norm" in op for op in ops)
 
 
+def test_looking_at_a_failing_step_is_no_part_of_its_record() -> None:
+    model, optimizer, monitor = watched(level="trace", on_error="record")
+    train(model, optimizer, bad_steps=(1, 2), steps=4)
+    monitor.close()
+    assert [e for e in monitor.events if e.name == "fault"] == []
+    trace = monitor.trace
+    recorded = [
+        {trace.sites[i].op for i in trace.summaries[step, 0]} for step in range(4)
+    ]
+    assert recorded[1] <= recorded[0]
+    assert recorded[2] <= recorded[0]
+
+
 def test_trace_level_trips_like_watch_level() -> None:
     model, optimizer, monitor = watched(level="trace")
     with pytest.raises(NonFiniteError) as caught:
