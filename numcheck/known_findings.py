@@ -57,7 +57,8 @@ class KnownFindings:
     def rearm(self) -> None:
         """Say that a step was healthy: an origin seen before is news again."""
         # A trend is told of healthy steps: it is no news at the next one.
-        self._open = {o: s for o, s in self._open.items() if o in self._trends}
+        if self._open:
+            self._open = {o: s for o, s in self._open.items() if o in self._trends}
 
     def _counted(self, finding: Finding) -> bool:
         """Count a repeated origin instead of keeping it again."""

@@ -207,12 +207,9 @@ class Monitor:
         """Note the scalars (``loss``…) of the step `at`, else of the current one."""
         step = self.step if at is None else at
         for name, value in scalars.items():
-            self._growth.take(name, value)
-        self.events.extend(
-            Event(name, step, value)
-            for name, value in scalars.items()
-            if value is not None
-        )
+            if value is not None:
+                self._growth.take(name, value)
+                self.events.append(Event(name, step, value))
         if len(self.events) > MOST_EVENTS:
             self._forget_old_events()
 

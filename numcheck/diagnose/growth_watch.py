@@ -57,8 +57,11 @@ class GrowthWatch:
     @property
     def factor(self) -> float:
         """Growth over the last steps; 1 where one of them did not grow."""
-        runs = [r for r in self._runs.values() if len(r) > IN_A_ROW and r[0] > 0]
-        return max((run[-1] / run[0] for run in runs), default=1.0)
+        factor = 1.0
+        for run in self._runs.values():
+            if len(run) > IN_A_ROW and run[0] > 0:
+                factor = max(factor, run[-1] / run[0])
+        return factor
 
     def wants_audit(self, step: int) -> bool:
         """Whether to look at this step operator by operator, and count that it is.
