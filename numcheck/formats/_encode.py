@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import functools
+from typing import TYPE_CHECKING, Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from numcheck.errors import ArgumentError
 from numcheck.formats._arrays import as_array, as_floats, chunks
-from numcheck.formats._codes import code_dtype, code_values
+from numcheck.formats._codes import code_dtype, code_values, value_dtype
 from numcheck.formats._modes import modes_for
 from numcheck.formats._registry import get
 from numcheck.formats._rounders import generator, rounder
@@ -22,6 +24,14 @@ if TYPE_CHECKING:
     from numcheck.formats._modes import Overflow, Subnormals
 
 __all__ = ["encode"]
+
+_NARROW_BITS: Final = 8
+_NATIVE: Final[dict[str, Any]] = {
+    "float64": np.float64,
+    "float32": np.float32,
+    "float16": np.float16,
+    "bfloat16": ml_dtypes.bfloat16,
+}
 
 
 def encode(
@@ -77,8 +87,14 @@ def _codes(values: NDArray[np.floating[Any]], fmt: Format) -> NDArray[Any]:
     if fmt.kind == "integer":
         steps = np.ldexp(values, fmt.fraction_bits)
         return np.asarray(steps.astype(code_dtype(fmt)))
-    find = _float_codes if fmt.kind == "float" else _listed_codes
-    codes = find(values.astype(np.float64), fmt)
+    if fmt.name in _NATIVE:
+        codes = _native_codes(values, fmt)
+    elif (table := _narrow_table(fmt)) is not None:
+        upper = values.astype(np.float32).view(np.uint32) >> np.uint32(16)
+        codes = table[upper]
+    else:
+        find = _float_codes if fmt.kind == "float" else _listed_codes
+        codes = find(values.astype(np.float64), fmt)
     codes[np.isnan(values)] = _nan_code(fmt)
     return codes
 
@@ -96,6 +112,33 @@ def _nan_text(fmt: Format, array: NDArray[Any]) -> str:
     with np.errstate(invalid="ignore"):  # a signalling NaN of ml_dtypes
         count = sum(int(np.count_nonzero(np.isnan(piece))) for piece in chunks(array))
     return f"{fmt.name} has no code for NaN, and x holds {count} of {array.size}"
+
+
+@functools.lru_cache(maxsize=64)
+def _narrow_table(fmt: Format) -> NDArray[np.uint8] | None:
+    """Return the code of every value of a format of at most 8 bits.
+
+    Its index is the upper half of the value as a float32; None where that half does
+    not say all about some value.
+    """
+    if fmt.bits > _NARROW_BITS or value_dtype(fmt) != np.float32:
+        return None
+    with np.errstate(invalid="ignore"):
+        bits = code_values(fmt).astype(np.float32).view(np.uint32)
+    codes = np.flatnonzero(~np.isnan(code_values(fmt)))
+    if (bits[codes] & np.uint32(0xFFFF)).any():
+        return None
+    table = np.zeros(1 << 16, np.uint8)
+    table[bits[codes] >> np.uint32(16)] = codes
+    return table
+
+
+def _native_codes(values: NDArray[np.floating[Any]], fmt: Format) -> NDArray[Any]:
+    """Return the bits of values of a format that numpy or ml_dtypes holds itself."""
+    dtype = np.dtype(_NATIVE[fmt.name])
+    with np.errstate(invalid="ignore"):  # a signalling NaN, whose code is replaced
+        held = values.astype(dtype)
+    return held.view(np.dtype(f"u{dtype.itemsize}"))
 
 
 def _float_codes(values: NDArray[np.float64], fmt: Format) -> NDArray[np.uint64]:
