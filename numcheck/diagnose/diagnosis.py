@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.silent import Departed
     from numcheck.record.site import Site
 
-__all__ = ["diagnose"]
+__all__ = ["diagnose", "evidence_of"]
 
 _MOST_FINDINGS = 5
 _MOST_FACTS = 4
@@ -281,13 +281,14 @@ def _ran(incident: Incident, site: Site) -> tuple[Evidence, ...]:
     One with another operator than that of `site` tells nothing about it.
     """
     return tuple(
-        _told(e)
+        evidence_of(e)
         for e in incident.experiments.values()
         if e.fields.get("site", site.index) == site.index
     )
 
 
-def _told(experiment: Experiment) -> Evidence:
+def evidence_of(experiment: Experiment) -> Evidence:
+    """Return what an experiment showed, or why it was not run."""
     together = "_together" if experiment.fields.get("together") else ""
     key = f"{experiment.name}{together}_{experiment.result}"
     if experiment.result == "not_run":

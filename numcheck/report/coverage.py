@@ -7,7 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from numcheck.report.messages import language, text
-from numcheck.report.naming import scalar_name
+from numcheck.report.naming import scalar_kind, scalar_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -95,14 +95,11 @@ def _setting(name: str, value: Setting, lang: str | None) -> str:
 def _scalars(events: Sequence[Event], lang: str | None) -> Iterator[str]:
     """Yield what was read at every step and at sampled ones, by people's names."""
     names = dict.fromkeys(e.name for e in events if e.name not in _NOT_SCALARS)
-    series = {
-        prefix: sum(name.startswith(f"{prefix} ") for name in names)
-        for prefix in _SERIES
-    }
-    steady = [n for n in names if n.split(" ", 1)[0] not in _SERIES and n != _RATIO]
+    kinds = {name: scalar_kind(name) for name in names}
+    series = {kind: list(kinds.values()).count(kind) for kind in _SERIES}
+    steady = [n for n, kind in kinds.items() if kind not in (*_SERIES, _RATIO)]
     sampled = [text(f"report.scalar.{p}", lang, n=n) for p, n in series.items() if n]
-    if _RATIO in names:
-        sampled.append(scalar_name(_RATIO, lang))
+    sampled += [scalar_name(n, lang) for n, kind in kinds.items() if kind == _RATIO]
     separator = text("report.list_separator", lang)
     if steady:
         named = separator.join(scalar_name(name, lang) for name in steady)

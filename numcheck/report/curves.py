@@ -7,6 +7,8 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from numcheck.report.interchange import number_to_json
+from numcheck.report.messages import LANGUAGES
+from numcheck.report.naming import scalar_kind, scalar_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["curves"]
 
 _MOST_POINTS: Final = 2000
+_SAMPLED: Final = ("headroom", "embedding_norm", "update_ratio")
+"""What audits alone tell: a single one of them makes no curve."""
 Point = tuple[int, float]
 
 
@@ -40,10 +44,12 @@ def curves(events: Iterable[Event], most: int = _MOST_POINTS) -> list[dict[str, 
     drawn = []
     for name, ranks in series.items():
         points = sorted(ranks[min(ranks)], key=lambda point: point[0])
+        if len(points) == 1 and scalar_kind(name) in _SAMPLED:
+            continue
         thinned = _thinned(points, most)
         drawn.append(
             {
-                "name": name,
+                "name": {lang: scalar_name(name, lang) for lang in LANGUAGES},
                 "steps": [step for step, _ in thinned],
                 "values": [number_to_json(value) for _, value in thinned],
                 "thinned": len(thinned) < len(points),

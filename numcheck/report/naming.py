@@ -21,6 +21,7 @@ __all__ = [
     "for_people",
     "held",
     "location",
+    "scalar_kind",
     "scalar_name",
     "short_op",
     "source_path",
@@ -28,6 +29,8 @@ __all__ = [
 
 _SCOPE_SEPARATOR: Final = re.compile(r"[./]")
 _KEPT_SCOPES: Final = 2
+_SERIES: Final = ("headroom", "embedding_norm")
+_OF_PROGRAM: Final = re.compile(r"(.*\S) (\([^()]*\))")
 _IN_PHASE: Final = re.compile(r"(forward|backward|recompute|optimizer) (.+) (\d+)")
 
 
@@ -75,16 +78,46 @@ def source_path(file: str) -> str:
     return file if relative.startswith(os.pardir) else relative
 
 
+def scalar_kind(name: str) -> str:
+    """Return what a scalar measures, without what it is of and of which program.
+
+    Example:
+        >>> scalar_kind("headroom forward mlp/mm 1 (jax)"), scalar_kind("loss (torch)")
+        ('headroom', 'loss')
+    """
+    return name.split(" ", 1)[0]
+
+
 def scalar_name(name: str, lang: str | None = None) -> str:
     """Return the name for people of a scalar; any other name stays as it is.
 
     Example:
         >>> scalar_name("gradient_norm", "en"), scalar_name("my_metric", "en")
         ('gradient norm', 'my_metric')
+        >>> scalar_name("headroom backward mlp/mm 1 (jax)", "en")
+        'headroom of mlp/mm (backward) (jax)'
     """
-    key = f"report.scalar.{name}"
-    is_single = name not in ("headroom", "embedding_norm")
-    return text(key, lang) if is_single and has_text(key) else name
+    found = _OF_PROGRAM.fullmatch(name)
+    own, program = (found[1], f" {found[2]}") if found else (name, "")
+    kind, _, place = own.partition(" ")
+    if kind in _SERIES:
+        if not place:
+            return name
+        told = text(f"report.series.{kind}", lang, name=_placed(place, lang))
+    else:
+        key = f"report.scalar.{own}"
+        told = text(key, lang) if has_text(key) else own
+    return told + program
+
+
+def _placed(name: str, lang: str | None) -> str:
+    """Return where a value of a phase is, without the number of a first one."""
+    found = _IN_PHASE.fullmatch(name)
+    if found is None:
+        return name
+    phase = text(f"report.phase.{found[1]}", lang)
+    place = found[2] if found[3] == "1" else f"{found[2]} {found[3]}"
+    return text("report.in_phase", lang, name=place, phase=phase)
 
 
 def for_people(fields: Mapping[str, Field], lang: str | None) -> dict[str, Field]:
@@ -99,14 +132,9 @@ def for_people(fields: Mapping[str, Field], lang: str | None) -> dict[str, Field
     name = fields.get("name")
     if not isinstance(name, str):
         return dict(fields)
-    told = scalar_name(name, lang)
     if has_text(key := f"page.experiment.{name}"):
-        told = text(key, lang)
-    if found := _IN_PHASE.fullmatch(name):
-        phase = text(f"report.phase.{found[1]}", lang)
-        place = found[2] if found[3] == "1" else f"{found[2]} {found[3]}"
-        told = text("report.in_phase", lang, name=place, phase=phase)
-    return {**fields, "name": told}
+        return {**fields, "name": text(key, lang)}
+    return {**fields, "name": _placed(scalar_name(name, lang), lang)}
 
 
 def location(source: SourceLine) -> str:

@@ -5,22 +5,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from numcheck.diagnose.diagnosis import evidence_of
 from numcheck.report.departed import departed
-from numcheck.report.figures import compact
 from numcheck.report.frame import about, both_texts, framed, script_texts
+from numcheck.report.messages import text, told
 from numcheck.report.page_cards import page_card
 from numcheck.report.page_data import page_data
 from numcheck.report.places import Places
+from numcheck.report.prose import evidence_text
 from numcheck.report.triage import triage_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from numcheck.diagnose.incident import Experiment
     from numcheck.report.content import Content
     from numcheck.report.frame import Pair
 
 __all__ = ["page"]
 
+_FORMATS: Final = ("bfloat16", "float32", "float64")
 _SCRIPTS: Final = (
     "base.js",
     "draw.js",
@@ -76,14 +80,21 @@ def _pairs(sentences: Callable[[str], Iterable[str]]) -> list[Pair]:
     return list(zip(sentences("en"), sentences("zh"), strict=True))
 
 
-def _experiment(experiment: Any) -> dict[str, Any]:  # noqa: ANN401 - an Experiment
+def _experiment(experiment: Experiment) -> dict[str, Any]:
     return {
         "name": both_texts(f"page.experiment.{experiment.name}"),
         "result": both_texts(f"page.result.{experiment.result}"),
         "css": experiment.result,
-        "reason": experiment.reason,
-        "fields": ", ".join(
-            f"{name} = {compact(value) if isinstance(value, float) else value}"
-            for name, value in experiment.fields.items()
-        ),
+        "showed": _pairs(lambda lang: [_showed(experiment, lang)])[0],
     }
+
+
+def _showed(experiment: Experiment, lang: str) -> str:
+    """Return what an experiment showed; of a whole step also its largest value."""
+    if experiment.result == "not_run":
+        return told(experiment.reason, lang)
+    sentence = evidence_text(evidence_of(experiment), lang)
+    if experiment.name not in _FORMATS or "amax" not in experiment.fields:
+        return sentence
+    largest = text("page.experiment_largest", lang, amax=experiment.fields["amax"])
+    return text("report.sentence_separator", lang).join((sentence, largest))

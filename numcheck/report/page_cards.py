@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from numcheck.report.chain import chain_links, is_origin
@@ -15,6 +16,7 @@ from numcheck.report.figures import (
     infinities_text,
     told_headroom,
 )
+from numcheck.report.frame import both_texts
 from numcheck.report.messages import LANGUAGES
 from numcheck.report.naming import chain_name, held, location
 from numcheck.report.printable import printable
@@ -106,7 +108,7 @@ def _link(
         "omitted": 0,
         "index": places.index(finding, site, summary),
         "name": printable(chain_name(site)),
-        "value": held(summary) or bits_text(bits),
+        "value": _value(held(summary), bits),
         "is_bad": held(summary) is not None,
         "colour": colour_of_code(code_of(summary, site.dtype)),
         "is_origin": is_origin(finding, site),
@@ -114,3 +116,11 @@ def _link(
         + (f"\n{printable(location(source))}" if source else ""),
         "phase": site.phase,
     }
+
+
+def _value(bad: str | None, bits: float | None) -> Pair:
+    """Return what a link of the chain holds, in both languages."""
+    if bad is None and bits == math.inf:
+        return both_texts("report.chain.zeros")
+    told = bad or bits_text(bits)
+    return told, told

@@ -19,7 +19,9 @@ curves.departures = () => {
   const y = (error) => head + ((high - Math.log10(error)) / (high - low)) * (tall - head - foot);
   const svg = shape("svg", { viewBox: `0 0 ${wide} ${tall}`, width: "100%", role: "img" });
   svg.append(shape("title", {}, speak("departures_title")));
+  const apart = Math.ceil((high - low) / 8);
   for (let power = low; power <= high; power++) {
+    if (power % apart) continue;
     svg.append(shape("line", { x1: left, x2: wide - 8, y1: y(10 ** power), y2: y(10 ** power), class: "gridline" }));
     svg.append(shape("text", { x: left - 6, y: y(10 ** power) + 4, "text-anchor": "end" }, `1e${power}`));
   }
@@ -36,6 +38,7 @@ curves.departures = () => {
 
 curves.figure = (curve) => {
   const { steps, values } = curve;
+  const named = curve.name[document.documentElement.lang === "zh" ? "zh" : "en"];
   const finite = values.filter((v) => typeof v === "number");
   const broken = values.length - finite.length;
   const low = finite.length ? finite.reduce((a, b) => Math.min(a, b)) : 0;
@@ -48,7 +51,7 @@ curves.figure = (curve) => {
   const x = (step) => left + (last > first ? (step - first) / (last - first) : 0.5) * (wide - left - right);
   const y = (v) => head + (top > bottom ? (top - scaled(v)) / (top - bottom) : 0.5) * (tall - head - foot);
   const svg = shape("svg", { viewBox: `0 0 ${wide} ${tall}`, width: "100%", role: "img" });
-  const summary = speak("curve_summary", { name: curve.name, last: number(values.at(-1)), low: number(low), high: number(high) });
+  const summary = speak("curve_summary", { name: named, last: number(values.at(-1)), low: number(low), high: number(high) });
   svg.append(shape("title", {}, summary));
   for (const v of top > bottom ? [low, high] : [low]) {
     svg.append(shape("line", { x1: left, x2: wide - right, y1: y(v), y2: y(v), class: "gridline" }));
@@ -91,14 +94,7 @@ curves.figure = (curve) => {
     cursor.setAttribute("visibility", "hidden");
     reading.textContent = curves.note(curve, broken, logarithmic);
   });
-  return element("figure", {}, element("figcaption", {}, element("b", {}, curves.name(curve)), reading), svg);
-};
-
-// A scalar of one of several programs has that program's name behind it, in brackets.
-curves.name = ({ name }) => {
-  const [, base, rest] = /^(\w+)( \(.*\))?$/.exec(name) ?? [name, name, ""];
-  const known = speak(`curve_${base}`);
-  return known === `curve_${base}` ? name : known + (rest ?? "");
+  return element("figure", {}, element("figcaption", {}, element("b", {}, named), reading), svg);
 };
 
 curves.note = (curve, broken, logarithmic) => {

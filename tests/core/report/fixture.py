@@ -131,8 +131,8 @@ def experiments() -> Sequence[Experiment]:
     """Returns what running the failing step again showed."""
     return (
         Experiment("float32", "healthy", fields={"amax": 81100.0}),
-        Experiment("rows", "failed", fields={"rows": 8}),
-        Experiment("operator_on_cpu", "not_run", reason="the step ran on the CPU"),
+        Experiment("rows", "failed", fields={"rows": "", "count": 0, "of": 8}),
+        Experiment("operator_on_cpu", "not_run", reason="refusal.on_cpu"),
     )
 
 

@@ -54,3 +54,19 @@ def test_thinning_keeps_extremes_and_whether_anything_is_not_finite(
     assert (max(shown), min(shown)) == (max(finite), min(finite)) if finite else True
     assert any(isinstance(v, str) for v in kept) == (len(finite) < len(values))
     assert curve["thinned"] == (len(kept) < len(values))
+
+
+def test_a_curve_is_named_for_people_in_both_languages() -> None:
+    events = [Event("headroom backward mlp/mm 2 (jax)", s, 1.0 + s) for s in (0, 9)]
+    (curve,) = curves(events)
+    assert curve["name"] == {
+        "en": "headroom of mlp/mm 2 (backward) (jax)",
+        "zh": "mlp/mm 2（反向） 的余量 (jax)",
+    }
+
+
+def test_a_single_value_of_an_audit_is_no_curve_but_a_single_loss_is() -> None:
+    once = [Event("update_ratio (jax)", 0, 4.0), Event("embedding_norm w", 0, 4.0)]
+    assert curves(once) == []
+    (curve,) = curves([*once, Event("loss", 0, 2.0)])
+    assert curve["name"]["en"] == "loss"

@@ -256,3 +256,11 @@ def test_a_path_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
         write_report([], None, path=tmp_path / "missing" / "out.json")
     with pytest.raises(ArgumentTypeError, match=r"path must be .* got int"):
         write_report([], None, path=3)  # type: ignore[arg-type]
+
+
+def test_an_experiment_is_told_by_what_it_showed() -> None:
+    written = page(content(), "en")
+    assert "the same step in float32 is healthy; its largest kept value is" in written
+    assert "the failure is not tied to a few of the 8 samples" in written
+    assert "the step runs on the CPU already" in written
+    assert "refusal." not in written.partition("<main")[2].partition("</main")[0]
