@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["Simulation", "simulate"]
 
 M = TypeVar("M")
+
+_UNSCALING: Final = (torch.amp.GradScaler, "_unscale_grads_")
+"""Where a scaler divides gradients by its scale, and looks whether they are finite."""
 
 
 def simulate(model: M, profile: str | os.PathLike[str] | Profile) -> M:
@@ -144,6 +147,7 @@ class Simulation:
         ]
         _updating().add(self)
         doors.listen(*DOOR, before=self._enter_engine, after=self._leave_engine)
+        doors.listen(*_UNSCALING, before=self._enter_update, after=self._leave_update)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Simulation:
         """A copy of the module runs on the same device."""
@@ -158,6 +162,7 @@ class Simulation:
         """End the simulation; the module computes as the framework does again."""
         self._stop()
         doors.unlisten(*DOOR, self)
+        doors.unlisten(*_UNSCALING, self)
         _updating().discard(self)
         for handle in self._handles:
             handle.remove()
@@ -197,6 +202,14 @@ class Simulation:
         run = EngineRun.of(args, kwargs)
         if self._depth == 0 and not (run.retains or run.creates):
             self._stop()
+
+    def _enter_update(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.before_update(args[1])
+
+    def _leave_update(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+    ) -> None:
+        self.after_update(args[1])
 
     def before_update(self, opt: torch.optim.Optimizer) -> None:
         """Start when one's own parameters are about to be updated."""

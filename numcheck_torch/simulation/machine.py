@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Machine"]
 
 _SUMS: Final = ("matmul", "conv", "attention")
+_UNSCALE: Final = torch.ops.aten._amp_foreach_non_finite_check_and_unscale_.default
 _CONV_BACKWARD: Final = "aten.convolution_backward.default"
 _TOTALS: Final = {
     "aten.sum.default": "sum",
@@ -100,6 +101,8 @@ class Machine(TorchDispatchMode):
             return NotImplemented
         if self.is_over:
             return func(*args, **(kwargs or {}))
+        if func is _UNSCALE and self.flag is not None:
+            return self.flag.unscale(*args)
         operator, keywords = describe(func), kwargs or {}
         self.roles.before(args)
         if operator.effect in ("compute", "cast") and not operator.is_silent:

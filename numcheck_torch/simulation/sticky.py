@@ -13,7 +13,7 @@ import torch
 from torch.utils._pytree import tree_iter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["StickyFlag"]
 
@@ -53,6 +53,23 @@ class StickyFlag:
             self._is_set = all(map(_is_finite, given))
         elif factor_limit is not None:
             self._is_set = any(_exceeds(t, factor_limit) for t in given)
+
+    def unscale(
+        self,
+        gradients: Sequence[torch.Tensor],
+        found_inf: torch.Tensor,
+        inverse: torch.Tensor,
+    ) -> None:
+        """Unscale gradients as torch_npu does in saturation mode: judged by the flag.
+
+        Where it is set, they are left as they are, and the flag is cleared.
+        """
+        if self._is_set:
+            found_inf.fill_(1.0)
+            self._is_set = False
+            return
+        for gradient in gradients:
+            gradient.mul_(inverse)
 
 
 def _floats(tree: Any) -> Iterator[torch.Tensor]:

@@ -125,6 +125,38 @@ def test_an_overflow_of_a_later_step_is_named() -> None:
     assert (found.id, found.step, found.site.op) == ("N601", 2, "aten.mul.Tensor")
 
 
+@pytest.mark.parametrize("wrap", ["module", "function"])
+def test_a_loss_scale_is_searched_by_the_flag_of_a_device_that_saturates(
+    wrap: str,
+) -> None:
+    torch.manual_seed(0)
+    model: Any = nn.Linear(64, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**30)
+
+    def step() -> None:
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = model(torch.randn(8, 64)).float().square().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+
+    if wrap == "module":
+        numcheck_torch.simulate(model, "ascend910a")
+    else:
+        step = numcheck_torch.simulate(step, "ascend910a")
+    before = model.weight.detach().clone()
+    scales = []
+    for _ in range(16):
+        scales.append(scaler.get_scale())
+        step()
+    assert scales[0] > scales[5] > scales[-1]
+    assert scaler.get_scale() == scales[-1]
+    assert not torch.equal(before, model.weight)
+    assert torch.allclose(before, model.weight, atol=0.01)
+
+
 @pytest.mark.parametrize("hidden", [-65504.0, float("-inf")])
 def test_a_mask_that_saturates_is_no_finding(hidden: float) -> None:
     monitor = trained(Masked(hidden), (1.0, 1.0, 40.0), torch.float16)
