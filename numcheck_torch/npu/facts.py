@@ -30,7 +30,8 @@ def device_facts(device: torch.device) -> dict[str, Setting]:
 
     Returns:
         ``chip``, ``overflow_mode``, ``mode_contradiction`` where chip and environment
-        disagree, ``hf32_conv``, ``hf32_matmul``, ``bfloat16_supported``, and
+        disagree, ``hf32_conv``, ``hf32_matmul``, ``bfloat16_supported``,
+        ``cube_math_type`` where products were told their precision, and
         ``launch_blocking`` when operators are run one by one. A switch this version
         does not know is left out.
 
@@ -57,6 +58,9 @@ def device_facts(device: torch.device) -> dict[str, Setting]:
         value = ask(npu, path)
         if isinstance(value, bool):
             facts[name] = value
+    cube = ask(npu, "matmul.cube_math_type")
+    if cube is not None:
+        facts["cube_math_type"] = str(getattr(cube, "name", cube))
     if os.environ.get("ASCEND_LAUNCH_BLOCKING") == "1":
         facts["launch_blocking"] = True
     return facts

@@ -61,26 +61,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=why))
 
 
-def _on_this_device(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let what the tests ask of the CPU, where they name it, be asked of the device."""
+def _named_by_tests(device: str) -> str:
+    """Return the device a test means where it names the CPU: the one it runs on."""
+    caller = str(sys._getframe(2).f_globals.get("__name__"))
+    return "npu" if device == "cpu" and caller.startswith("tests.") else device
 
-    class Here(kind):
-        def __init__(self, device: str = "npu", *args: Any, **kwargs: Any) -> None:
-            caller = str(sys._getframe(1).f_globals.get("__name__"))
-            is_meant = device == "cpu" and caller.startswith("tests.")
-            super().__init__("npu" if is_meant else device, *args, **kwargs)
 
-    Here.__name__ = kind.__name__
-    monkeypatch.setattr(torch.amp, kind.__name__, Here)
-    if hasattr(torch, kind.__name__):
-        monkeypatch.setattr(torch, kind.__name__, Here)
+class _Autocast(torch.autocast):
+    def __init__(self, device_type: str, *args: Any, **kwargs: Any) -> None:
+        super().__init__(_named_by_tests(device_type), *args, **kwargs)
+
+
+class _GradScaler(torch.amp.GradScaler):
+    def __init__(self, device: str = "npu", *args: Any, **kwargs: Any) -> None:
+        super().__init__(_named_by_tests(device), *args, **kwargs)
 
 
 @pytest.fixture(autouse=True)
 def _on_the_simulated_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     install()
     treat_as_plain(monkeypatch)
-    for kind in (torch.autocast, torch.amp.GradScaler):
-        _on_this_device(kind, monkeypatch)
+    monkeypatch.setattr(torch, "autocast", _Autocast)
+    monkeypatch.setattr(torch.amp, "GradScaler", _GradScaler)
     with chip(), torch.device("npu"):
         yield

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import enum
+
 import pytest
 import torch
 
@@ -62,6 +64,15 @@ def test_facts_name_chip_mode_and_switches(monkeypatch: pytest.MonkeyPatch) -> N
         "hf32_matmul": False,
         "bfloat16_supported": True,
     }
+
+
+def test_the_precision_that_products_were_told_is_a_fact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = enum.IntEnum("CubeMathType", {"USE_FP16": 2})
+    monkeypatch.setattr(torch.npu.matmul, "cube_math_type", told(2), raising=False)
+    facts = npu.device_facts(torch.device("npu"))
+    assert facts["cube_math_type"] == "USE_FP16"
 
 
 def test_other_devices_have_no_such_facts() -> None:

@@ -45,6 +45,7 @@ NAMES: dict[str, tuple[str, str, list[str]]] = {
 SWITCHES = {
     "conv.allow_hf32": "_allowHF32Conv",
     "matmul.allow_hf32": "_allowHF32Matmul",
+    "matmul.cube_math_type": "_allowHF32Matmul",
 }
 
 
