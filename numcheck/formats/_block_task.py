@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from numcheck.formats._arrays import CHUNK, chunks, in_memory_order, widened
+from numcheck.formats._arrays import CHUNK, PIECE, chunks, in_memory_order, widened
 from numcheck.formats._block_layout import layout_for
 from numcheck.formats._modes import checked, modes_for
-from numcheck.formats._rounders import generator, round_once
+from numcheck.formats._rounders import generator, round_once, rounder
 from numcheck.formats._scales import block_scales, tensor_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockTask", "Folded"]
 
+_MANY: Final = 1 << 14
 _RULES = ("floor", "ceil", "rceil", "even")
 
 
@@ -40,6 +41,8 @@ class BlockTask:
         rule: how a power-of-two scale is chosen; None for the format's own way.
         shared: the tensor's scale in formats with two levels, else 1.
         rng: source of random numbers for stochastic rounding.
+        convert: rounds elements to their format, `room` of them at most.
+        room: see there; 0 where preparing that would take longer than the rounding.
     """
 
     fmt: BlockFormat
@@ -47,6 +50,8 @@ class BlockTask:
     rule: ScaleRule | None
     shared: float
     rng: np.random.Generator | None
+    convert: Callable[[NDArray[np.float64], NDArray[np.float64]], None] | None
+    room: int
 
     @classmethod
     def of(
@@ -66,7 +71,10 @@ class BlockTask:
         shared = 1.0
         if fmt.tensor_scale is not None:
             shared = tensor_scale(_finite_amax(array), fmt)
-        return cls(fmt, modes, rule, shared, rng)
+        float64 = np.dtype(np.float64)
+        room = min(array.size, PIECE) if array.size >= _MANY else 0
+        convert = rounder(float64, fmt.element, modes, room, rng) if room else None
+        return cls(fmt, modes, rule, shared, rng, convert, room)
 
     def scales(self, amax: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the scale of every block; NaN where amax is NaN or Inf."""
@@ -90,7 +98,7 @@ class BlockTask:
     def exactly(self, blocks: NDArray[Any]) -> NDArray[np.float64]:
         """Return (blocks, elements) quantised, each block under its own scale."""
         wide = widened(blocks)
-        return self.apply(wide, self.scales(np.abs(wide).max(axis=1)))
+        return self.apply(wide, self.scales(_amax(wide)))
 
     def pieces(
         self, source: NDArray[Any], layout: Layout
@@ -102,7 +110,7 @@ class BlockTask:
         if layout.tiled or layout.block[1] <= CHUNK:
             for index in layout.pieces():
                 blocks = widened(layout.blocks(source, index))
-                yield index, blocks, self.scales(np.abs(blocks).max(axis=1))
+                yield index, blocks, self.scales(_amax(blocks))
             return
         for parts in layout.large_blocks(CHUNK):
             amax = np.zeros(1)
@@ -114,8 +122,12 @@ class BlockTask:
                 yield index, widened(source[index]).reshape(1, -1), scale
 
     def _elements(self, ratio: NDArray[np.float64]) -> NDArray[np.float64]:
-        rounded = round_once(ratio, self.fmt.element, self.modes, self.rng)
-        return np.asarray(rounded, np.float64)
+        if self.convert is None or ratio.size > self.room:
+            rounded = round_once(ratio, self.fmt.element, self.modes, self.rng)
+            return np.asarray(rounded, np.float64)
+        out = np.empty(ratio.size, np.float64)
+        self.convert(ratio.reshape(-1), out)
+        return out.reshape(ratio.shape)
 
 
 class Folded:
@@ -155,10 +167,31 @@ class Folded:
         return self._axis is not None
 
 
+def _amax(blocks: NDArray[np.float64]) -> NDArray[np.float64]:
+    return _largest(np.abs(blocks), blocks.shape[1])
+
+
+def _largest(magnitude: NDArray[np.float64], width: int) -> NDArray[np.float64]:
+    """Return the largest of every `width` non-negative numbers, NaN where one is.
+
+    Such numbers are ordered like their bits, NaN beyond them all, and integers are
+    reduced several times faster.
+    """
+    bits = magnitude.reshape(-1).view(np.uint64)
+    if bits.size == 0:
+        return np.zeros(0)
+    found = np.maximum.reduceat(bits, np.arange(0, bits.size, width))
+    return np.asarray(found.view(np.float64))
+
+
 def _finite_amax(array: NDArray[Any]) -> float:
     largest = 0.0
     for piece in chunks(in_memory_order(array)):
         magnitude = np.abs(widened(piece))
+        top = float(_largest(magnitude, magnitude.size)[0]) if magnitude.size else 0.0
+        if math.isfinite(top):
+            largest = max(largest, top)
+            continue
         finite = magnitude[np.isfinite(magnitude)]
         largest = max(largest, float(finite.max(initial=0.0)))
     return largest
@@ -176,8 +209,9 @@ def _micro_exponents(
     shift = np.zeros(magnitude.shape, np.int32)
     levels = len(fmt.micro_exponents)
     for level, groups in enumerate(fmt.micro_exponents):
-        grouped = np.ldexp(magnitude, -shift).reshape(len(magnitude), groups, -1)
-        bit = grouped.max(axis=2) >= 2.0 ** (levels - level)
+        grouped = np.ldexp(magnitude, -shift) if level else magnitude
         width = magnitude.shape[1] // groups
+        bit = _largest(grouped, width) >= 2.0 ** (levels - level)
+        bit = bit.reshape(len(magnitude), groups)
         shift += np.repeat(bit, width, axis=1)
     return shift
