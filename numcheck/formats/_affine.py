@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numcheck.errors import ArgumentError
+from numcheck.errors import ArgumentError, ArgumentTypeError
 from numcheck.formats._arrays import as_array, chunks, widened
 from numcheck.formats._encode import encode
 from numcheck.formats._registry import get
@@ -96,12 +96,13 @@ def affine_encode(
 
     Raises:
         ArgumentError: a scale is not positive.
+        ArgumentTypeError: `mapping` is none, or `x` holds no real numbers.
 
     Example:
         >>> affine_encode([0.5, 100.0], Affine(get("int8"), 0.25)).tolist()
         [2, 127]
     """
-    scale = np.asarray(mapping.scale, np.float64)
+    scale = np.asarray(_checked(mapping).scale, np.float64)
     if not (scale > 0).all():
         raise ArgumentError(f"scale must be positive, got {mapping.scale!r}")
     array = widened(as_array(x, "x"))
@@ -124,13 +125,24 @@ def affine_decode(codes: ArrayLike, mapping: Affine) -> NDArray[np.float64]:
     Returns:
         float64 of the shape of `codes`.
 
+    Raises:
+        ArgumentTypeError: `mapping` is none, or the codes are no numbers.
+
     Example:
         >>> affine_decode([2, 127], Affine(get("int8"), 0.25)).tolist()
         [0.5, 31.75]
     """
-    numbers = np.asarray(codes, np.float64)
-    zero_point = np.asarray(mapping.zero_point, np.float64)
+    numbers = as_array(codes, "codes").astype(np.float64)
+    zero_point = np.asarray(_checked(mapping).zero_point, np.float64)
     return np.asarray((numbers - zero_point) * np.asarray(mapping.scale, np.float64))
+
+
+def _checked(mapping: object) -> Affine:
+    if not isinstance(mapping, Affine):
+        raise ArgumentTypeError(
+            f"mapping must be an Affine, as affine_for gives, got {mapping!r}"
+        )
+    return mapping
 
 
 def _positive(scale: float) -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from numcheck.errors import ArgumentError
+from numcheck.errors import ArgumentError, ArgumentTypeError
 from numcheck.formats import (
     Affine,
     affine_decode,
@@ -95,6 +95,9 @@ def test_unusable_mappings_are_refused() -> None:
         affine_encode([1.0], Affine(get("int8"), 0.0))
     with pytest.raises(ArgumentError, match="integer format"):
         affine_for([1.0], "fp16")
+    for use in (affine_encode, affine_decode):
+        with pytest.raises(ArgumentTypeError, match="affine_for"):
+            use([1], "int8")
 
 
 @pytest.mark.parametrize("size", [5e-324, 1.7e308])
