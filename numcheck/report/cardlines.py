@@ -79,7 +79,7 @@ def _headline(prose: Prose, width: int) -> list[Text]:
 def _place(prose: Prose, width: int) -> Iterator[Text]:
     source, aside = prose.finding.site.source, prose.aside()
     if source is None:
-        body = joined(prose.where(), (f"  {aside}" if aside else "", "dim"))
+        body = joined(prose.where_read(), (f"  {aside}" if aside else "", "dim"))
         yield from hanging(joined(("  --> ", BAR)), "      ", body, width)
         yield from labelled(prose.label("note"), "bold", Text(prose.mark()), width)
         return

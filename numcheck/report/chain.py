@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from numcheck.diagnose.finding import Finding
     from numcheck.measure.summary import Summary
-    from numcheck.record.site import Site
+    from numcheck.record.site import Site, SourceLine
 
-__all__ = ["Link", "chain_links", "is_origin"]
+__all__ = ["Link", "chain_links", "is_origin", "reading_line"]
 
 Link = tuple["Site", "Summary | None"]
 _AROUND_ORIGIN: Final = 3
@@ -24,6 +24,19 @@ _AT_END: Final = 2
 def is_origin(finding: Finding, site: Site) -> bool:
     """Whether `site` is the place where the finding was born."""
     return site.index == finding.site.index and site.op == finding.site.op
+
+
+def reading_line(finding: Finding) -> SourceLine | None:
+    """Return the line that first read an origin which no line made, such as a batch.
+
+    None for an origin with a line of its own, and where no line that read it is known.
+    """
+    if finding.site.source is not None:
+        return None
+    sites = [site for site, _ in finding.chain]
+    at = next((i for i, site in enumerate(sites) if is_origin(finding, site)), None)
+    after = [] if at is None else sites[at + 1 :]
+    return next((site.source for site in after if site.source is not None), None)
 
 
 def chain_links(finding: Finding, longest: int = 12) -> Sequence[Link | int]:

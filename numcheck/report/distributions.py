@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page shows of one tensor: its exponent histogram, counts and extremes."""
+"""What the page shows of one tensor: exponent histogram, counts, extremes, spread."""
 
 from __future__ import annotations
 
@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 
 __all__ = ["distributions", "format_ranges"]
 
+_SHOWN: Final = (
+    "nan",
+    "pos_inf",
+    "neg_inf",
+    "zero",
+    "subnormal",
+    "amax",
+    "amin",
+    "mean",
+    "std",
+)
 _COMPARED: Final = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
@@ -63,7 +74,7 @@ def distributions(trace: Trace, findings: Iterable[Finding]) -> dict[int, Any]:
 
 def _row(step: int, summary: Summary) -> dict[str, Any]:
     row: dict[str, Any] = {"step": step, "n": summary.n}
-    for name in ("nan", "pos_inf", "neg_inf", "zero", "subnormal", "amax", "amin"):
+    for name in _SHOWN:
         value = getattr(summary, name)
         if value is not None:
             row[name] = number_to_json(value)

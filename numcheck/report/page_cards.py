@@ -59,7 +59,7 @@ def page_card(finding: Finding, places: Places, ranks: int = 1) -> dict[str, Any
         "level": say(lambda p: p.headline()[0].rstrip(" ：:")),
         "title": say(Prose.title),
         "mark": say(Prose.mark),
-        "where": printable(finding.site.name),
+        "where": say(Prose.where_read),
         "place": say(Prose.place) if source else None,
         "line": source.line if source else 0,
         "text": printable(source.text) if source else "",

@@ -7,7 +7,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Final
 
-from numcheck.report.chain import chain_links, is_origin
+from numcheck.report.chain import chain_links, is_origin, reading_line
 from numcheck.report.figures import bits_text, headroom_bits
 from numcheck.report.messages import has_text, language, text
 from numcheck.report.naming import chain_name, for_people, held, source_path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numcheck.diagnose.finding import Advice, Evidence, Field, Finding
     from numcheck.measure.summary import Summary
-    from numcheck.record.site import Site
+    from numcheck.record.site import Site, SourceLine
 
 __all__ = ["ChainLink", "Prose", "evidence_text"]
 
@@ -76,11 +76,20 @@ class Prose:
         site = self.finding.site
         return printable(site.scope or site.op)
 
+    def where_read(self) -> str:
+        """Return where it is, and the line that read it where none made it."""
+        source = reading_line(self.finding)
+        if source is None:
+            return self.where()
+        place = self._line(source)
+        return self.say("report.read_at", name=self.where(), place=place)
+
     def place(self) -> str:
         """Return the user's line and function; empty where it is not known."""
         source = self.finding.site.source
-        if source is None:
-            return ""
+        return "" if source is None else self._line(source)
+
+    def _line(self, source: SourceLine) -> str:
         place = f"{source_path(source.file)}:{source.line}"
         if not source.function:
             return printable(place)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import numcheck
+from numcheck.report.chain import reading_line
 from numcheck.report.figures import bits_text, headroom_bits
 from numcheck.report.messages import has_text, language, text
 from numcheck.report.naming import chain_name, held, source_path
@@ -81,7 +82,7 @@ def _result(finding: Finding, rules: Sequence[str], lang: str) -> dict[str, Any]
         "ruleIndex": rules.index(finding.id),
         "level": finding.severity,
         "message": _m("\n".join(_sentences(prose))),
-        "locations": [_location(finding.site, prose.mark())],
+        "locations": [_origin(finding, prose.mark())],
         "occurrenceCount": finding.count,
         "partialFingerprints": {"numcheckOrigin/v1": _fingerprint(finding)},
         "properties": _properties(finding),
@@ -123,6 +124,14 @@ def _fingerprint(finding: Finding) -> str:
     site = finding.site
     known = f"{finding.id}\n{site.scope}\n{site.op}\n{site.phase}"
     return hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _origin(finding: Finding, mark: str) -> dict[str, Any]:
+    """Return the origin's place; viewers drop results that lie in no file."""
+    row = _location(finding.site, mark)
+    if (source := reading_line(finding)) is not None:
+        row["physicalLocation"] = _physical(source)
+    return row
 
 
 def _location(site: Site, message: str) -> dict[str, Any]:

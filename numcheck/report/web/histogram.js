@@ -49,6 +49,8 @@ histogram.counts = (row) => {
   if (row.zero) parts.push(`0: ${number(row.zero)}`);
   if (row.amax !== undefined) parts.push(`amax ${number(row.amax)}`);
   if (row.amin !== undefined) parts.push(`amin ${number(row.amin)}`);
+  if (row.mean !== undefined) parts.push(`${speak("mean")} ${number(row.mean)}`);
+  if (row.std !== undefined) parts.push(`${speak("deviation")} ${number(row.std)}`);
   return parts.join(" · ");
 };
 

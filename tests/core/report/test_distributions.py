@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from numcheck.measure import summarize
 from numcheck.measure.summary import Summary
 from numcheck.record.site import Site
 from numcheck.record.trace import Trace
@@ -80,3 +81,13 @@ def test_departures_that_are_not_finite_come_first_and_keep_their_name() -> None
     errors = dict.fromkeys(range(40), 0.5) | {39: float("nan"), 38: float("inf")}
     rows = departed(Trace(sites, {}), errors)
     assert [(r.index, r.error) for r in rows[-2:]] == [(38, "Inf"), (39, "NaN")]
+
+
+def test_mean_and_spread_are_those_of_the_finite_elements() -> None:
+    values = np.array([1.0, 2.0, 5.0, np.nan, np.inf], np.float32)
+    site = Site(0, "x", "forward", dtype="float32")
+    trace = Trace((site,), {(0, 0): {0: summarize(values)}})
+    row = distributions(trace, [])[0]
+    finite = values[np.isfinite(values)].astype(np.float64)
+    assert row["mean"] == pytest.approx(float(finite.mean()))
+    assert row["std"] == pytest.approx(float(finite.std()))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import re
 
@@ -11,10 +12,12 @@ import pytest
 
 from numcheck.diagnose.finding import Evidence, Fact, Finding
 from numcheck.measure.summary import Summary
-from numcheck.record.site import Site
+from numcheck.record.site import Site, SourceLine
 from numcheck.report import card
 from numcheck.report.chain import chain_links
+from numcheck.report.content import Content
 from numcheck.report.prose import Prose
+from numcheck.report.sarif import sarif_report
 
 NAN = Summary(n=4, nan=4, pos_inf=0, neg_inf=0, low=math.nan, high=math.nan)
 FINE = Summary(n=4, nan=0, pos_inf=0, neg_inf=0, low=-1.0, high=1.0, amax=1.0)
@@ -85,3 +88,32 @@ def test_a_count_told_with_its_place_is_not_told_twice(n: int, lines: int) -> No
     told = [text for _, text in Prose(found, "en").evidence()]
     assert len(told) == lines
     assert told[-1].endswith("the first at x[3]")
+
+
+def bad_batch(*after: Site) -> Finding:
+    """Returns the finding of a batch that held NaN, with what read it."""
+    batch = Site(0, "input:x", "data", kind="source", role="input", dtype="float32")
+    broken = Summary(n=4, nan=1, pos_inf=0, neg_inf=0)
+    links = tuple((site, broken) for site in (batch, *after))
+    fields = {"op": "input:x", "kind": "nan"}
+    return Finding("N001", "error", batch, 3, "nan", fields=fields, chain=links)
+
+
+def test_a_batch_is_placed_at_the_line_that_read_it() -> None:
+    line = SourceLine("model.py", 7, "forward", "h = self.first(x)")
+    view = Site(1, "aten.view.default", "forward", parents=(0,))
+    read = Site(2, "aten.mm.default", "forward", source=line, parents=(1,))
+    found = bad_batch(view, read)
+    shown = card(found, lang="en", colour=False)
+    assert "--> input:x, first read at model.py:7 in forward" in shown
+    assert "首次读取于 model.py:7" in card(found, lang="zh", colour=False)
+    (result,) = json.loads(sarif_report(Content((found,), None), "en"))["runs"][0][
+        "results"
+    ]
+    place = result["locations"][0]["physicalLocation"]
+    assert place["region"]["startLine"] == 7
+
+
+def test_a_batch_that_no_known_line_read_is_placed_by_its_name() -> None:
+    for found in (bad_batch(), bad_batch(Site(1, "mm", "forward", parents=(0,)))):
+        assert "  --> input:x\n" in card(found, lang="en", colour=False)
