@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from numcheck.diagnose.causes.base import explain
 from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.health import is_floating
-from numcheck.diagnose.load import format_of
+from numcheck.diagnose.load import format_of, is_low_precision
 
 if TYPE_CHECKING:
     from numcheck.diagnose.causes.base import Explanation
@@ -41,8 +41,12 @@ class Cancellation:
             "certain" if scene.incident.went("float64") == "healthy" else "likely"
         )
         seen = Evidence("cancelled", {"bits": lost})
-        advice = ("variance_formula", "float32_here", "clamp_argument")
-        return explain(self.id, "precision", certainty, seen, advice=advice)
+        advice = ["variance_formula", "clamp_argument"]
+        if scene.incident.went("float64") == "failed":
+            advice.reverse()
+        if is_low_precision(scene.site):
+            advice.insert(1, "float32_here")
+        return explain(self.id, "precision", certainty, seen, advice=tuple(advice))
 
 
 def _lost_bits(scene: Scene) -> float | None:

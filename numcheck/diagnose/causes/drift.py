@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from numcheck.diagnose.ancestry import source_of
 from numcheck.diagnose.causes.base import EDGES, OVERFLOWS, explain
 from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.history import growth
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
 
-__all__ = ["Drift", "MomentumTooLarge", "drifted", "ran_away"]
+__all__ = ["Drift", "MomentumTooLarge", "drifted", "kept_positive", "ran_away"]
 
 _EXPLODED = 1e3
 _GROWN = 10.0  # times its ordinary value: a loss or gradient norm on its way out
@@ -52,7 +53,8 @@ class Drift:
         if found is None:
             return None
         certainty, seen = found
-        advice = ("smaller_learning_rate", "clip_gradients", "warm_up")
+        usual = ("smaller_learning_rate", "clip_gradients", "warm_up")
+        advice = (*kept_positive(scene, broke), *usual)
         return explain(self.id, "dynamics", certainty, *seen, advice=advice)
 
 
@@ -86,6 +88,19 @@ def _left_the_domain(scene: Scene, broke: Match) -> bool:
     """Whether a value that must stay positive, such as a scale, turned negative."""
     negative = ("N301", "N302", "N312")
     return broke.id in negative and scene.operand(0).has_negative
+
+
+def kept_positive(scene: Scene, broke: Match) -> tuple[str, ...]:
+    """Return the advice for a parameter, such as a scale, that an update made negative.
+
+    A smaller step only comes there later.
+    """
+    operand = scene.operand(0).site
+    if operand is None or not _left_the_domain(scene, broke):
+        return ()
+    held = source_of(scene.provenance.view, operand)
+    is_parameter = held is not None and held.role == "parameter"
+    return ("positive_by_construction",) if is_parameter else ()
 
 
 def ran_away(scene: Scene) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from numcheck.diagnose.ancestry import source_of
 from numcheck.diagnose.causes.base import EDGES, OVERFLOWS, explain, tried
 from numcheck.diagnose.causes.drift import ran_away
 from numcheck.diagnose.causes.outlier_rows import carried_by_outliers
@@ -60,6 +61,8 @@ def _advice(scene: Scene) -> tuple[str | Advice, ...]:
     """Return what to change for values that fit in float32, what was tried first."""
     incident = scene.incident
     steps: list[str | Advice] = ["float32_here"]
+    if _converts_the_batch(scene):
+        steps.insert(0, "normalise_inputs")
     if incident.went("bfloat16") == "healthy":
         steps.append(tried("bfloat16"))
     else:
@@ -71,3 +74,10 @@ def _advice(scene: Scene) -> tuple[str | Advice, ...]:
         # The values fitted at first: what made them grow is worth a look too.
         steps += ["smaller_learning_rate", "warm_up"]
     return tuple(steps)
+
+
+def _converts_the_batch(scene: Scene) -> bool:
+    """Whether it is the batch itself that does not fit, before any arithmetic."""
+    site = scene.operand(0).site
+    given = None if site is None else source_of(scene.provenance.view, site)
+    return scene.site.effect == "cast" and given is not None and given.role == "input"

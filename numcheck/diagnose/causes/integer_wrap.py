@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.causes.base import OVERFLOWS, explain
@@ -33,7 +34,8 @@ class IntegerWrap:
             return None
         for site in scene.ancestry.integers:
             summary = view.summary(site)
-            if site.family not in _GROWING or summary is None or summary.low is None:
+            grows = site.family in _GROWING or _is_magnitude(site)
+            if not grows or summary is None or summary.low is None:
                 continue
             if summary.low < 0 and _had_no_reason(scene, site):
                 seen = Evidence(
@@ -43,6 +45,11 @@ class IntegerWrap:
                 advice = ("cast_before_arithmetic", "wider_integer")
                 return explain(self.id, "data", "likely", seen, advice=advice)
         return None
+
+
+def _is_magnitude(site: Site) -> bool:
+    """Whether it is an absolute value; that of the smallest integer is itself."""
+    return re.search(r"\babs_?\b", site.op) is not None
 
 
 def _of_difference(scene: Scene) -> Explanation | None:
@@ -73,7 +80,7 @@ def _of_difference(scene: Scene) -> Explanation | None:
 
 def _had_no_reason(scene: Scene, site: Site) -> bool:
     """Whether a negative result cannot come from the operands' own signs."""
-    if site.family in ("square", "pow"):
+    if site.family in ("square", "pow") or _is_magnitude(site):
         return True
     view = scene.provenance.view
     read = [view.summary(parent) for parent in site.parents]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from numcheck.diagnose.ancestry import source_of
 from numcheck.diagnose.causes.base import explain
 
 if TYPE_CHECKING:
@@ -31,5 +32,9 @@ class LabelRange:
         certainty: Certainty = (
             "certain" if scene.ancestry.sources("input", "target") else "likely"
         )
+        view, table = scene.provenance.view, scene.operand(0).site
+        held = None if table is None else source_of(view, table)
+        if held is not None and held.role == "parameter":
+            return explain(self.id, "data", certainty, advice=("indices_in_table",))
         advice = ("labels_from_zero", "check_label_range")
         return explain(self.id, "data", certainty, advice=advice)

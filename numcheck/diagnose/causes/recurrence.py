@@ -42,7 +42,9 @@ class Recurrence:
             "grows_by_iteration",
             {"factor": ladder.factor, "iterations": ladder.rungs},
         )
-        advice = ("stable_recurrence", "clip_state", "normalise_state")
+        # Layers stacked in one loop look the same, and start like this.
+        first = ("standard_initialisation",) if scene.incident.step == 0 else ()
+        advice = ("stable_recurrence", "clip_state", "normalise_state", *first)
         return explain(self.id, "dynamics", "likely", seen, advice=advice)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.causes.base import explain
-from numcheck.diagnose.causes.drift import drifted
+from numcheck.diagnose.causes.drift import drifted, kept_positive
 from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.first_steps import jumped
 from numcheck.diagnose.triage.gradients import scaled_by_norm
@@ -36,5 +36,6 @@ class Unclipped:
             "gradient_jumped",
             {"step": jump.step, "norm": jump.norm, "usual": jump.usual},
         )
-        advice = ("clip_gradients", "clip_outliers", "smaller_learning_rate")
+        usual = ("clip_gradients", "clip_outliers", "smaller_learning_rate")
+        advice = (*kept_positive(scene, broke), *usual)
         return explain(self.id, "dynamics", "likely", seen, *found[1], advice=advice)

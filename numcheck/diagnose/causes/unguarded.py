@@ -32,7 +32,7 @@ _BY_FINDING: dict[str, tuple[str, tuple[str, ...]]] = {
     "N307": ("N353", ("finite_mask", "skip_empty_rows")),
     "N309": ("N354", ("epsilon_inside", "safe_where")),
     "N310": ("N355", ("distinct_jitter", "avoid_decomposition")),
-    "N311": ("N351", ("clamp_argument",)),
+    "N311": ("N351", ("clamp_inside",)),
     "N312": ("N351", ("clamp_argument",)),
     "N313": ("N351", ("clamp_argument",)),
 }
@@ -56,8 +56,20 @@ class Unguarded:
             seen = Evidence("branch_dropped")
             return explain("N352", "op-domain", "likely", seen, advice=("safe_where",))
         rule, advice = _BY_FINDING.get(broke.id, _DEFAULT)
+        if broke.id == "N301" and not _of_probability(scene):
+            advice = ("clamp_argument", "log1p")
+        if broke.id == "N311" and scene.operand(0).has_zero and scene.kind != "nan":
+            advice = ("clamp_argument",)
+        if broke.id == "N310" and scene.site.phase != "backward":
+            rule, advice = "N351", ("regularise_matrix",)
         certainty: Certainty = "possible" if rule == "N359" else "likely"
         return explain(rule, "op-domain", certainty, advice=advice)
+
+
+def _of_probability(scene: Scene) -> bool:
+    """Whether the operand comes from logits: then its logarithm has its own form."""
+    near = scene.ancestry.sites[:_REACH]
+    return any(s.family in ("softmax", "sigmoid", "exp") for s in near)
 
 
 def _was_selected(scene: Scene) -> bool:

@@ -154,3 +154,62 @@ def test_a_buffer_that_starts_at_infinity_may_stay_there_and_not_spread() -> Non
 
     assert not nearest([np.inf, np.inf])
     assert not nearest([np.inf, 3])
+
+
+def advised(incident: Incident) -> list[str]:
+    return [step.key for step in diagnose(incident)[0].help]
+
+
+def test_a_logarithm_of_no_probability_is_not_to_be_taken_of_logits() -> None:
+    def logarithm(family: str, function: Callable[..., Any]) -> Incident:
+        story = Story()
+        w = story.source("parameter", f32([0, -200]), "w")
+        story.keep("loss", story.op("log", np.log, story.op(family, function, w)))
+        return story.incident()
+
+    likely = logarithm("sigmoid", lambda v: 1 / (1 + np.exp(-v)))
+    assert advised(likely)[0] == "log_of_softmax"
+    assert advised(logarithm("square", np.square))[0] == "clamp_argument"
+
+
+def test_a_smallest_integer_has_no_absolute_value() -> None:
+    story = Story()
+    x = story.source("input", np.int8([-128, 3]))
+    size = story.cast(story.op("", np.abs, x, op="aten.abs.default"), "float32")
+    story.keep("loss", story.op("log", np.log1p, size))
+    assert told(story.incident()) == ("N301", "data", "N053")
+
+
+def test_a_cosine_a_rounding_beyond_one_is_told_by_how_far_it_lies_beyond() -> None:
+    story = Story()
+    x = story.source("parameter", np.nextafter(f32([1, 0]), f32(2)), "w")
+    story.keep("loss", story.op("inverse_bounded", np.arccos, x))
+    (found,) = diagnose(story.incident())
+    assert dict(found.evidence[0].fields)["excess"] == pytest.approx(2.0**-23)
+    assert [step.key for step in found.help] == ["clamp_inside"]
+
+
+def test_a_table_that_is_too_short_is_no_matter_of_labels() -> None:
+    story = Story()
+    table = story.source("parameter", f32([1, 2, 3]), "embedding")
+    at = story.source("input", np.array([0, 3]), "tokens")
+    story.keep("loss", story.op("gather", lambda v, i: f32([v[0], np.nan]), table, at))
+    assert advised(story.incident()) == ["indices_in_table"]
+
+
+def test_a_scale_that_an_update_made_negative_is_to_be_kept_positive() -> None:
+    story = Story(step=9)
+    sigma = story.source("parameter", f32([-0.1]), "sigma")
+    story.keep("loss", story.op("log", np.log, sigma))
+    drifted = story.incident(ran("initial_parameters", "healthy"))
+    assert told(drifted) == ("N301", "dynamics", "N751")
+    assert advised(drifted)[0] == "positive_by_construction"
+
+
+def test_a_singular_matrix_is_to_be_made_regular() -> None:
+    story = Story()
+    matrix = story.source("parameter", np.zeros((2, 2), f32), "w")
+    story.keep(
+        "loss", story.op("solve", lambda m: np.full_like(m, np.nan), matrix, op="solve")
+    )
+    assert advised(story.incident()) == ["regularise_matrix"]
