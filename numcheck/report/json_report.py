@@ -14,7 +14,7 @@ from numcheck.report.interchange import (
     number_to_json,
 )
 from numcheck.report.messages import language
-from numcheck.report.prose import Prose
+from numcheck.report.prose import Prose, experiment_text
 from numcheck.report.triage import answers
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def json_report(content: Content, lang: str | None = None) -> str:
         "schema_version": SCHEMA_VERSION,
         "language": lang,
         "findings": [_with_texts(f, lang) for f in content.findings],
-        "experiments": [_experiment(e) for e in content.experiments],
+        "experiments": [_experiment(e, lang) for e in content.experiments],
         "triage": [
             {
                 "question": a.question,
@@ -86,11 +86,12 @@ def _with_texts(finding: Finding, lang: str) -> dict[str, Any]:
     return finding_to_json(finding) | {"text": texts}
 
 
-def _experiment(experiment: Experiment) -> dict[str, Any]:
+def _experiment(experiment: Experiment, lang: str) -> dict[str, Any]:
     return {
         "name": experiment.name,
         "result": experiment.result,
         "reason": experiment.reason,
+        "text": experiment_text(experiment, lang),
         "fields": {n: number_to_json(v) for n, v in experiment.fields.items()},
     }
 

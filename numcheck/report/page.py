@@ -5,14 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from numcheck.diagnose.diagnosis import evidence_of
 from numcheck.report.departed import departed
 from numcheck.report.frame import about, both_texts, framed, script_texts
-from numcheck.report.messages import text, told
 from numcheck.report.page_cards import page_card
 from numcheck.report.page_data import page_data
 from numcheck.report.places import Places
-from numcheck.report.prose import evidence_text
+from numcheck.report.prose import experiment_text
 from numcheck.report.triage import triage_rows
 
 if TYPE_CHECKING:
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["page"]
 
-_FORMATS: Final = ("bfloat16", "float32", "float64")
 _SCRIPTS: Final = (
     "base.js",
     "draw.js",
@@ -85,16 +82,5 @@ def _experiment(experiment: Experiment) -> dict[str, Any]:
         "name": both_texts(f"page.experiment.{experiment.name}"),
         "result": both_texts(f"page.result.{experiment.result}"),
         "css": experiment.result,
-        "showed": _pairs(lambda lang: [_showed(experiment, lang)])[0],
+        "showed": _pairs(lambda lang: [experiment_text(experiment, lang)])[0],
     }
-
-
-def _showed(experiment: Experiment, lang: str) -> str:
-    """Return what an experiment showed; of a whole step also its largest value."""
-    if experiment.result == "not_run":
-        return told(experiment.reason, lang)
-    sentence = evidence_text(evidence_of(experiment), lang)
-    if experiment.name not in _FORMATS or "amax" not in experiment.fields:
-        return sentence
-    largest = text("page.experiment_largest", lang, amax=experiment.fields["amax"])
-    return text("report.sentence_separator", lang).join((sentence, largest))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from numcheck.report.chain import chain_links, is_origin, reading_line
 from numcheck.report.figures import bits_text, headroom_bits
-from numcheck.report.messages import has_text, language, text
+from numcheck.report.messages import has_text, language, text, told
 from numcheck.report.naming import chain_name, for_people, held, source_path
 from numcheck.report.printable import printable
 
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numcheck.diagnose.finding import Advice, Evidence, Field, Finding
+    from numcheck.diagnose.incident import Experiment
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site, SourceLine
 
-__all__ = ["ChainLink", "Prose", "evidence_text"]
+__all__ = ["ChainLink", "Prose", "evidence_text", "experiment_text"]
 
 _HARM_SHOWN: Final = 4
 _LOW_BITS: Final = 2.0
+_FORMATS: Final = ("bfloat16", "float32", "float64")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -226,3 +228,16 @@ def _counts(piece: Evidence) -> tuple[Field | None, ...]:
 def evidence_text(piece: Evidence, lang: str | None = None) -> str:
     """Return one piece of evidence as a sentence."""
     return text(f"evidence.{piece.key}", lang, **for_people(piece.fields, lang))
+
+
+def experiment_text(experiment: Experiment, lang: str | None = None) -> str:
+    """Return what an experiment showed; of a whole step also its largest value."""
+    if experiment.result == "not_run":
+        return told(experiment.reason, lang)
+    from numcheck.diagnose.diagnosis import evidence_of
+
+    sentence = evidence_text(evidence_of(experiment), lang)
+    if experiment.name not in _FORMATS or "amax" not in experiment.fields:
+        return sentence
+    largest = text("page.experiment_largest", lang, amax=experiment.fields["amax"])
+    return text("report.sentence_separator", lang).join((sentence, largest))
