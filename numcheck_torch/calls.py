@@ -91,7 +91,13 @@ def outputs_of(call: Call, result: Any) -> list[tuple[int, torch.Tensor, bool]]:
 
     What it returns comes first, then the arguments it wrote to.
     """
-    written = call.operator.writes(call.args, call.kwargs)
+    written = (
+        call.operator.writes(call.args, call.kwargs) if call.operator.written else []
+    )
+    if result is None:
+        return [(i, t, True) for i, t in enumerate(written)]
+    if not written and type(result) in PLAIN:
+        return [] if result.is_meta else [(0, result, False)]
     returned = list(_flattened(result))
     found = [
         (i, t, False)

@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from numcheck_torch.autograd_nodes import is_in_engine
 from numcheck_torch.calls import PLAIN
 from numcheck_torch.trees import tensors
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+
+    from numcheck_torch.rehearsal import Rehearsal
     from numcheck_torch.site_log import SiteLog
 
 __all__ = ["Layers"]
+
+_MOST: Final = 10_000
 
 
 class Layers:
@@ -20,15 +27,32 @@ class Layers:
 
     Args:
         log: knows the sites of the values, and sums them.
+        rehearsal: the last step, where this one goes as it went.
     """
 
-    def __init__(self, log: SiteLog) -> None:
+    def __init__(self, log: SiteLog, rehearsal: Rehearsal | None) -> None:
         self._log = log
+        self._rehearsal = rehearsal
+        self._known: dict[tuple[tuple[str, str], int], list[int]] = {}
 
     def left(self, scope: tuple[str, str], out: object) -> None:
         """Sum what a module returned; its site is that of the last operator."""
         if is_in_engine():
             return
-        for tensor in tensors(out):
-            if type(tensor) in PLAIN and tensor.is_floating_point():
-                self._log.sum_up(tensor.detach())
+        values = [t for t in tensors(out) if type(t) in PLAIN and t.is_floating_point()]
+        for site, value in zip(self._sites(scope, values), values, strict=True):
+            if site >= 0:
+                self._log.sum_up(site, value.detach())
+
+    def _sites(
+        self, scope: tuple[str, str], values: Sequence[torch.Tensor]
+    ) -> list[int]:
+        """Return the sites of values; at the same place of a like step the same."""
+        at = scope, len(self._log.builder.sites)
+        is_alike = self._rehearsal is not None and self._rehearsal.is_kept
+        found = self._known.get(at) if is_alike else None
+        if found is None or len(found) != len(values):
+            if len(self._known) > _MOST:
+                self._known.clear()
+            found = self._known[at] = [self._log.holder(value) for value in values]
+        return found

@@ -14,6 +14,7 @@ import torch
 
 from numcheck.measure.summary import Summary
 from numcheck_torch.dtypes import is_measurable
+from numcheck_torch.monotone import of_extremes
 from numcheck_torch.statistics import measure, read, stored, to_host
 from numcheck_torch.sums import SELDOM, Sums, is_costly
 
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
 
     from numcheck_torch.statistics import Measurement
 
-__all__ = ["ExtremesMeter", "FullMeter", "Meter", "extremes"]
+__all__ = ["ExtremesMeter", "FullMeter", "Meter", "extremes", "may_go_together"]
 
 _ROWS: Final = 1024
 _SMALL: Final = 1 << 15
+_SHORT: Final = 1 << 11
 _QUICK_HALVES: Final = frozenset({torch.float32, torch.float64})
 
 
@@ -40,6 +42,14 @@ class Meter(Protocol):
 
     def take(self, site: int, tensor: torch.Tensor) -> None:
         """Measure the value of a site."""
+        ...
+
+    def take_together(self, sites: list[int], tensors: list[torch.Tensor]) -> None:
+        """Measure short values of one shape, dtype and device, one for each site."""
+        ...
+
+    def know(self, site: int, summary: Summary) -> None:
+        """Take what is known of a site's value without measuring it."""
         ...
 
     def sum_up(self, site: int, tensor: torch.Tensor) -> None:
@@ -60,6 +70,7 @@ class _Adopted:
 
     def __init__(self) -> None:
         self.summed: dict[int, Summary] = {}
+        self._known: dict[int, Summary] = {}
         self._sites: list[list[tuple[int, int]]] = []
         self._rows: list[torch.Tensor] = []
 
@@ -74,13 +85,17 @@ class _Adopted:
         # Memory of a replayed CUDA graph is written again by the next run.
         self._rows.append(rows if rows.device.type == "cpu" else rows.clone())
 
+    def know(self, site: int, summary: Summary) -> None:
+        """Take what is known of a site's value without measuring it."""
+        self._known[site] = summary
+
     def read_adopted(self) -> dict[int, Summary]:
         """Return what was taken over, by site, and forget it."""
         found: dict[int, Summary] = {}
         for sites, rows in zip(self._sites, to_host(self._rows), strict=True):
             values: list[tuple[float, float]] = rows.tolist()
             for (site, n), (low, high) in zip(sites, values, strict=True):
-                found[site] = Summary(n=n, low=low, high=high, amax=_amax(low, high))
+                found[site] = of_extremes(n, low, high)
         self._sites, self._rows = [], []
         return found
 
@@ -93,7 +108,6 @@ class FullMeter(_Adopted):
         self._exponents = exponents
         self._measured: list[int] = []
         self._pending: list[Measurement] = []
-        self._known: dict[int, Summary] = {}
 
     def take(self, site: int, tensor: torch.Tensor) -> None:
         """Measure the value of a site."""
@@ -103,6 +117,11 @@ class FullMeter(_Adopted):
             return
         self._measured.append(site)
         self._pending.append(measurement)
+
+    def take_together(self, sites: list[int], tensors: list[torch.Tensor]) -> None:
+        """Measure values one for each site."""
+        for site, tensor in zip(sites, tensors, strict=True):
+            self.take(site, tensor)
 
     def sum_up(self, site: int, tensor: torch.Tensor) -> None:
         """Do nothing: every measurement has its sums."""
@@ -125,13 +144,15 @@ class ExtremesMeter(_Adopted):
         super().__init__()
         self._tables: dict[tuple[torch.dtype, torch.device], _Table] = {}
         self._sums: dict[tuple[torch.dtype, torch.device], Sums] = {}
-        self._known: dict[int, Summary] = {}
         self._reads = 0
 
     def take(self, site: int, tensor: torch.Tensor) -> None:
         """Measure the value of a site; integers are left out."""
         dtype = tensor.dtype
-        if not tensor.numel():
+        known = self._tables.get((dtype, tensor.device))
+        if known is not None and tensor.layout is torch.strided and tensor.numel():
+            known.take(site, tensor)
+        elif not tensor.numel():
             self._known[site] = Summary.empty()
         elif dtype.is_complex or tensor.layout != torch.strided:
             self.take(site, stored(tensor))
@@ -143,6 +164,19 @@ class ExtremesMeter(_Adopted):
             table.take(site, tensor)
         else:
             self._known[site] = Summary(n=tensor.numel())
+
+    def take_together(self, sites: list[int], tensors: list[torch.Tensor]) -> None:
+        """Measure short values of one shape, dtype and device, one for each site."""
+        device = tensors[0].device
+        if not all(t.device == device and may_go_together(t) for t in tensors):
+            for site, tensor in zip(sites, tensors, strict=True):
+                self.take(site, tensor)
+            return
+        n = tensors[0].numel()
+        rows = torch.stack(tensors).view(len(tensors), n)
+        low, high = (rows[:, 0],) * 2 if n == 1 else (rows.amin(1), rows.amax(1))
+        self._sites.append([(site, n) for site in sites])
+        self._rows.append(torch.stack((low, high), 1))
 
     def sum_up(self, site: int, tensor: torch.Tensor) -> None:
         """Sum the value of a site; integers are left out, and what is empty.
@@ -197,17 +231,20 @@ class _Table:
         row = 2 * len(self._taken)
         if row == len(self._cells):
             self._grow()
-        self._taken.append((site, tensor.numel()))
+        n = tensor.numel()
+        self._taken.append((site, n))
+        is_flat = tensor.is_contiguous()
+        if not is_flat:
+            tensor = _packed(tensor)
+            is_flat = tensor.is_contiguous()
+        if tensor.dtype != self._dtype:
+            tensor = tensor.to(self._dtype)
         low, high = self._cells[row], self._cells[row + 1]
-        value = _packed(tensor)
-        if value.dtype != self._dtype:
-            value = value.to(self._dtype)
-        is_short = value.numel() < self._together or not value.is_contiguous()
-        if self._has_aminmax and is_short:
-            torch.aminmax(value, out=(low, high))
+        if self._has_aminmax and (n < self._together or not is_flat):
+            torch.aminmax(tensor, out=(low, high))
         else:
-            torch.amin(value, dim=(), out=low)
-            torch.amax(value, dim=(), out=high)
+            torch.amin(tensor, dim=(), out=low)
+            torch.amax(tensor, dim=(), out=high)
 
     @property
     def is_used(self) -> bool:
@@ -221,7 +258,7 @@ class _Table:
         # Widened on the host: not every device has float64.
         rows: list[tuple[float, float]] = host.double().tolist()
         found = {
-            site: Summary(n=n, low=low, high=high, amax=_amax(low, high))
+            site: of_extremes(n, low, high)
             for (site, n), (low, high) in zip(self._taken, rows, strict=True)
         }
         self._taken.clear()
@@ -233,6 +270,22 @@ class _Table:
             block = torch.empty(_ROWS, 2, dtype=self._dtype, device=self._device)
             self._blocks.append(block)
             self._cells.extend(block.view(-1).unbind(0))
+
+
+def may_go_together(tensor: torch.Tensor) -> bool:
+    """Whether a value is short enough to be copied beside others and measured there.
+
+    Example:
+        >>> may_go_together(torch.ones(3)), may_go_together(torch.ones(1 << 20))
+        (True, False)
+    """
+    n, dtype = tensor.numel(), tensor.dtype
+    return (
+        0 < n <= _SHORT
+        and dtype.is_floating_point
+        and dtype.itemsize > 1
+        and tensor.layout is torch.strided
+    )
 
 
 def extremes(tensor: torch.Tensor) -> torch.Tensor:
@@ -257,12 +310,6 @@ def extremes(tensor: torch.Tensor) -> torch.Tensor:
     else:
         pair = torch.stack(list(torch.aminmax(value)))
     return pair if pair.dtype == torch.float64 else pair.float()
-
-
-def _amax(low: float, high: float) -> float | None:
-    """Return the largest magnitude where the extremes alone tell it."""
-    magnitude = max(-low, high)
-    return magnitude if math.isfinite(low) and math.isfinite(high) else None
 
 
 def _packed(tensor: torch.Tensor) -> torch.Tensor:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import ml_dtypes
 import numpy as np
+import torch
 
 from numcheck.measure.summary import Summary
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from numcheck.record.site import Site
 
-__all__ = ["WORTH_IT", "Change", "change_of", "changed"]
+__all__ = ["WORTH_IT", "Change", "change_of", "changed", "of_extremes", "rounded"]
 
 WORTH_IT: Final = 1 << 14
 """Elements from which on it is cheaper than looking at all of them."""
@@ -94,17 +95,50 @@ def changed(summary: Summary, change: Change, dtype: str) -> Summary:
     if summary.low is None or summary.high is None:
         return Summary(n=summary.n)
     computed, result = _COMPUTED[dtype]
-    ends = np.array([summary.low, summary.high]).astype(computed)
+    ends = computed(summary.low), computed(summary.high)
+    # Numbers one by one: arrays of two take ten times as long.
     with np.errstate(all="ignore"):
         if change.number is None:
-            found = _ALONE[change.name](ends)
+            alone = _ALONE[change.name]
+            found = alone(ends[0]), alone(ends[1])
         else:
-            found = _WITH_NUMBER[change.name](ends, computed(change.number))
-        first, last = found.astype(result).astype(np.float64).tolist()
+            both, number = _WITH_NUMBER[change.name], computed(change.number)
+            found = both(ends[0], number), both(ends[1], number)
+        first, last = float(result(found[0])), float(result(found[1]))
     if math.isnan(first) or math.isnan(last):
         low = high = math.nan
     else:
         low, high = min(first, last), max(first, last)
+    return of_extremes(summary.n, low, high)
+
+
+def rounded(summary: Summary, before: str, after: str) -> Summary:
+    """Return the extremes of values after a cast that keeps order.
+
+    Example:
+        >>> rounded(Summary(n=2, low=-1.0, high=1e39), "float64", "float32").high
+        inf
+    """
+    if summary.low is None or summary.high is None:
+        return Summary(n=summary.n)
+    if before == "float64":
+        # What a wider format rounds to on the way is PyTorch's affair.
+        exact = torch.tensor([summary.low, summary.high], dtype=torch.float64)
+        low, high = exact.to(getattr(torch, after)).tolist()
+    else:
+        result = _COMPUTED[after][1]
+        with np.errstate(all="ignore"):
+            low = float(result(np.float32(summary.low)))
+            high = float(result(np.float32(summary.high)))
+    return of_extremes(summary.n, low, high)
+
+
+def of_extremes(n: int, low: float, high: float) -> Summary:
+    """Return a summary of the smallest and the largest of all elements.
+
+    Example:
+        >>> of_extremes(2, -3.0, 1.0).amax
+        3.0
+    """
     is_finite = math.isfinite(low) and math.isfinite(high)
-    amax = max(-low, high) if is_finite else None
-    return Summary(n=summary.n, low=low, high=high, amax=amax)
+    return Summary(n, low=low, high=high, amax=max(-low, high) if is_finite else None)

@@ -109,7 +109,7 @@ class Operator:
             if name in _RUNNING and not is_training:
                 continue
             value = args[position] if position < len(args) else kwargs.get(name)
-            found.extend(_tensors(value))
+            _collect(value, found)
         return found
 
     def _is_training(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -195,12 +195,12 @@ def _unread(
     return {"self"} if shape_only and effect in ("fill", "uninitialised") else set()
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
+def _collect(value: Any, found: list[torch.Tensor]) -> None:
     if isinstance(value, torch.Tensor):
-        yield value
+        found.append(value)
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from _tensors(inner)
+            _collect(inner, found)
 
 
 def _is_integers(value: object) -> bool:

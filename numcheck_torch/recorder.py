@@ -9,6 +9,7 @@ returns is what the operator returned; nothing of the step's own results changes
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -16,6 +17,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from numcheck.errors import ArgumentError
+from numcheck_torch import modes
 from numcheck_torch.anchors import Anchors, is_anchor
 from numcheck_torch.calls import Call, Surroundings, outputs_of
 from numcheck_torch.dispatch import LiveMode, Mode
@@ -38,9 +40,12 @@ if TYPE_CHECKING:
     from numcheck.record.site import Phase, Role, SourceLine
     from numcheck.record.trace import TraceBuilder
     from numcheck_torch.compile.observer import Observer
+    from numcheck_torch.script import Entry
 
 __all__ = ["Recorder", "local"]
 
+_dispatch_modes: Final = torch._C._len_torch_dispatch_stack
+_function_modes: Final = torch._C._len_torch_function_stack
 _SHADOWS: Final = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -132,7 +137,7 @@ class Recorder:
         self.anchors = (
             Anchors(self._log, self._meter, self._rehearsal) if anchors else None
         )
-        self._layers = self.anchors or Layers(self._log)
+        self._layers = self.anchors or Layers(self._log, self._rehearsal)
         has_sums = measure == "full" and not anchors
         self._around.scopes.on_leave = None if has_sums else self._left
         self._expect_state()
@@ -229,6 +234,8 @@ class Recorder:
             raise self.failure
         with _disable_current_modes():
             self._log.read()
+            if self._rehearsal is not None:
+                self._rehearsal.finish()
             if self._shadow is not None:
                 self.departures = self._log.spread(self._shadow.departures())
                 self.fallen_back = dict(self._shadow.fallen_back)
@@ -237,7 +244,7 @@ class Recorder:
         self, kind: Literal["source", "keep"], tensor: torch.Tensor, op: str, role: Role
     ) -> int:
         value, what, rehearsal = local(tensor), (kind, op), self._rehearsal
-        with _disable_current_modes(), torch.no_grad():
+        with modes.none(), torch.no_grad():
             site = None if rehearsal is None else rehearsal.repeat(what, value)
             if site is None:
                 first = len(self.builder.sites)
@@ -246,13 +253,20 @@ class Recorder:
                 if rehearsal is not None:
                     rehearsal.note_value(what, first, site, value)
             if role == "gradient":
-                self._log.sum_up(value)
+                self._log.sum_up(site, value)
             return site
 
     def _record(
         self, overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Run an operator and record it."""
+        rehearsal = self._rehearsal
+        if rehearsal is not None and self.failure is None:
+            entry = rehearsal.foreseen(overload)
+            if entry is not None and not self._graphs.is_paused:
+                result = overload(*args, **kwargs)
+                self._attempt(self._repeat, entry, overload, args, kwargs, result)
+                return result
         operator = describe(overload)
         is_passed = self.anchors is not None and not is_anchor(operator)
         is_passed |= operator.is_silent or self._graphs.is_paused
@@ -264,6 +278,18 @@ class Recorder:
         result = overload(*args, **kwargs)
         self._attempt(self._after, call, result)
         return result
+
+    def _repeat(
+        self,
+        entry: Entry,
+        overload: OpOverload,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: Any,
+    ) -> None:
+        """Record an operator that the last step called here too, with like operands."""
+        call = Call(overload, describe(overload), args, kwargs, entry=entry)
+        self._after(call, result)
 
     def _mark(self, table: object) -> None:
         if self._rehearsal is not None:
@@ -351,20 +377,26 @@ class Recorder:
             self._attempt(self._layers.left, scope, out)
 
     def _expect_state(self) -> None:
-        modules = None if self._modules is None else self._modules()
-        if modules is None or self.anchors is not None:
-            return
-        for name, parameter in modules.named_parameters():
-            self.expect(parameter, f"parameter:{plain_path(name)}", "parameter")
-        for name, buffer in modules.named_buffers():
-            self.expect(buffer, f"buffer:{plain_path(name)}", "buffer")
+        if self._modules is not None and self.anchors is None:
+            self._log.memory.expect_later(functools.partial(_state, self._modules))
+
+
+def _state(
+    modules: Callable[[], nn.Module | None],
+) -> Iterator[tuple[torch.Tensor, str, Role]]:
+    """Yield parameters and buffers with their names and roles."""
+    root = modules()
+    if root is None:
+        return
+    for name, parameter in root.named_parameters():
+        yield local(parameter), f"parameter:{plain_path(name)}", "parameter"
+    for name, buffer in root.named_buffers():
+        yield local(buffer), f"buffer:{plain_path(name)}", "buffer"
 
 
 def _has_modes() -> bool:
     """Whether modes of the user's would see what the recorder runs."""
-    return bool(
-        torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack()
-    )
+    return bool(_dispatch_modes() or _function_modes())
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:

@@ -3,20 +3,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final
 
+from numcheck_torch.carried import Carried
+from numcheck_torch.meters import may_go_together
 from numcheck_torch.script import Entry, Script, Slot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import torch
+    from torch._ops import OpOverload
 
     from numcheck_torch.calls import Call, Surroundings
     from numcheck_torch.meters import Meter
     from numcheck_torch.site_log import SiteLog
 
 __all__ = ["Rehearsal"]
+
+Numbers = tuple[tuple[str, "str | float"], ...]
+_FEWEST: Final = 4
+"""Values that are measured together rather than one by one."""
 
 
 class Rehearsal:
@@ -33,10 +41,29 @@ class Rehearsal:
         self._meter = meter
         self._around = around
         self._script = Script()
+        self._carried = Carried(log)
 
     def restart(self) -> None:
         """Begin the next step."""
         self._script.rewind()
+
+    def foreseen(self, overload: OpOverload) -> Entry | None:
+        """Return the last step's entry for an operator with nothing to look at before.
+
+        None for all others, which `begin` knows.
+        """
+        return self._script.foreseen(
+            overload, self._around.scopes.top, len(self._log.builder.sites)
+        )
+
+    def finish(self) -> None:
+        """Note what the step that was read left behind."""
+        self._carried.keep(is_alike=self._script.is_kept)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether this step went the last one's way so far."""
+        return self._script.is_kept
 
     def begin(self, call: Call) -> Entry | None:
         """Return the last step's entry for a call about to run, its reads measured."""
@@ -47,13 +74,30 @@ class Rehearsal:
         # entry afterwards.
         written = call.operator.written and call.operator.writes(call.args, call.kwargs)
         slots = entry.slots[-len(written) :] if written else ()
-        is_other = entry.numbers is not None and entry.numbers != _numbers(call)
-        if is_other or (written and not all(map(Slot.fits, slots, written))):
+        if written and not all(map(Slot.fits, slots, written)):
             self._script.cut()
             return None
-        if entry.reads:
+        numbers = None if entry.numbers is None else _numbers(call)
+        if numbers != entry.numbers:
+            entry = self._renumbered(entry, numbers)
+        if entry is not None and entry.reads:
             read = [t for tensors in call.read_tensors() for t in tensors]
             self._take_reads(entry, read)
+        return entry
+
+    def _renumbered(self, entry: Entry, numbers: Numbers | None) -> Entry | None:
+        """Give an entry the numbers of this step; None where they change its kind."""
+        sites = list(entry.sites)
+        for slot in entry.slots:
+            at = slot.site - entry.first
+            detail = sites[at].detail[len(entry.numbers or ()) :]
+            detail = (*(numbers or ()), *detail)
+            sites[at] = dataclasses.replace(sites[at], detail=detail)
+            if not self._log.heed(sites[at]):
+                self._script.cut()
+                return None
+        entry = dataclasses.replace(entry, sites=tuple(sites), numbers=numbers)
+        self._script.replace(entry)
         return entry
 
     def complete(
@@ -65,10 +109,16 @@ class Rehearsal:
             return False
         sites = self._log.builder.sites
         sites.extend(entry.sites)
+        remember = self._log.memory.set
         for slot, (_, tensor, is_write) in zip(entry.slots, outputs, strict=True):
-            self._log.memory.set(tensor, slot.site, is_write=is_write)
-            if slot.is_measured:
-                self._meter.take(slot.site, tensor)
+            remember(tensor, slot.site, is_write=is_write)
+        for position in entry.singles:
+            self._meter.take(entry.slots[position].site, outputs[position][1])
+        for bundle in entry.bundles:
+            self._meter.take_together(
+                [entry.slots[position].site for position in bundle],
+                [outputs[position][1] for position in bundle],
+            )
         if entry.slots:
             first = entry.slots[0].site
             self._around.remember(first, sites[first].phase)
@@ -95,7 +145,8 @@ class Rehearsal:
                 known.setdefault(site, position)
         is_derived = any(self._log.is_derived(site) for site, _, _ in outcome)
         numbers = _numbers(call) if is_derived else None
-        self._append(call.overload, first, outcome, known, numbers)
+        is_bare = not (known or numbers or call.operator.written)
+        self._append(call.overload, first, outcome, known, numbers, is_bare=is_bare)
 
     def repeat(self, what: tuple[str, str], tensor: torch.Tensor) -> int | None:
         """Take a source or kept value over; None when it is to be added anew."""
@@ -138,13 +189,33 @@ class Rehearsal:
         first: int,
         outcome: Sequence[tuple[int, torch.Tensor, bool]],
         reads: dict[int, int],
-        numbers: tuple[tuple[str, str | float], ...] | None = None,
+        numbers: Numbers | None = None,
+        *,
+        is_bare: bool = False,
     ) -> None:
         slots = tuple(Slot(s, t.shape, t.dtype, m) for s, t, m in outcome)
         sites = tuple(self._log.builder.sites[first:])
         pairs = tuple((position, site) for site, position in reads.items())
         scope = self._around.scopes.top
-        entry = Entry(what, scope, first, sites, pairs, slots, numbers)
+        bundles = _bundles(outcome)
+        bundled = {position for bundle in bundles for position in bundle}
+        singles = tuple(
+            i
+            for i, (_, _, is_measured) in enumerate(outcome)
+            if is_measured and i not in bundled
+        )
+        entry = Entry(
+            what,
+            scope,
+            first,
+            sites,
+            pairs,
+            slots,
+            numbers,
+            is_bare,
+            bundles,
+            singles,
+        )
         self._script.append(entry)
 
     def _next(self, what: Any) -> Entry | None:
@@ -153,10 +224,30 @@ class Rehearsal:
 
     def _take_reads(self, entry: Entry, tensors: Sequence[torch.Tensor]) -> None:
         for position, site in entry.reads:
-            if position < len(tensors):
-                self._log.memory.set(tensors[position], site, is_write=False)
-                self._meter.take(site, tensors[position])
+            if position >= len(tensors):
+                continue
+            tensor = tensors[position]
+            self._log.memory.set(tensor, site, is_write=False)
+            known = self._carried.known(entry.sites[site - entry.first], tensor)
+            if known is None:
+                self._meter.take(site, tensor)
+            else:
+                self._meter.know(site, known)
 
 
-def _numbers(call: Call) -> tuple[tuple[str, str | float], ...]:
+def _bundles(
+    outcome: Sequence[tuple[int, torch.Tensor, bool]],
+) -> tuple[tuple[int, ...], ...]:
+    """Return the positions of short values that can be measured as rows of one."""
+    if len(outcome) < _FEWEST:
+        return ()
+    alike: dict[Any, list[int]] = {}
+    for i, (_, tensor, is_measured) in enumerate(outcome):
+        if is_measured and may_go_together(tensor):
+            key = tensor.shape, tensor.dtype, tensor.device
+            alike.setdefault(key, []).append(i)
+    return tuple(tuple(found) for found in alike.values() if len(found) >= _FEWEST)
+
+
+def _numbers(call: Call) -> Numbers:
     return call.operator.scalars(call.args, call.kwargs)

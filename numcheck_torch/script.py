@@ -48,6 +48,10 @@ class Entry:
         reads: operands that were first seen here: (position, site).
         slots: its outputs.
         numbers: those it was given, where extremes were made of them.
+        is_bare: whether it is an operator that writes to none of its arguments, each
+            of which was seen before.
+        bundles: positions of outputs that are measured together.
+        singles: positions of outputs that are measured one by one.
     """
 
     what: Any
@@ -57,25 +61,37 @@ class Entry:
     reads: tuple[tuple[int, int], ...]
     slots: tuple[Slot, ...]
     numbers: tuple[tuple[str, str | float], ...] | None = None
+    is_bare: bool = False
+    bundles: tuple[tuple[int, ...], ...] = ()
+    singles: tuple[int, ...] = ()
 
     def fits(self, outputs: Sequence[torch.Tensor]) -> bool:
         """Whether outputs look like those of the last step."""
-        return len(outputs) == len(self.slots) and all(
-            slot.fits(tensor) for slot, tensor in zip(self.slots, outputs, strict=True)
-        )
+        if len(outputs) != len(self.slots):
+            return False
+        for slot, tensor in zip(self.slots, outputs, strict=True):
+            if tensor.shape != slot.shape or tensor.dtype is not slot.dtype:
+                return False
+        return True
 
 
 class Script:
-    """The calls of the last step, and how far this one has followed them."""
+    """The calls of the last step, and how far this one has followed them.
+
+    Attributes:
+        is_kept: whether this step went the last one's way so far.
+    """
 
     def __init__(self) -> None:
         self._entries: list[Entry] = []
         self._at = 0
+        self.is_kept = True
 
     def rewind(self) -> None:
         """Start over with the next step; what the last one did not reach is gone."""
         self.cut()
         self._at = 0
+        self.is_kept = bool(self._entries)
 
     def next(self, what: Any, scope: tuple[str, str], first: int) -> Entry | None:
         """Return what this call was in the last step; None when it was another.
@@ -93,6 +109,20 @@ class Script:
         self.cut()
         return None
 
+    def foreseen(self, what: Any, scope: tuple[str, str], first: int) -> Entry | None:
+        """Return what a bare operator was in the last step; see `next`."""
+        if self._at == len(self._entries):
+            return None
+        entry = self._entries[self._at]
+        is_it = entry.what is what and entry.is_bare
+        return (
+            entry if is_it and entry.scope == scope and entry.first == first else None
+        )
+
+    def replace(self, entry: Entry) -> None:
+        """Put another entry in place of the one that comes next."""
+        self._entries[self._at] = entry
+
     def advance(self) -> None:
         """Say that the present entry came true."""
         self._at += 1
@@ -100,8 +130,10 @@ class Script:
     def cut(self) -> None:
         """Forget what followed in the last step: this one goes another way."""
         del self._entries[self._at :]
+        self.is_kept = False
 
     def append(self, entry: Entry) -> None:
         """Note a call that was recorded anew."""
         self._entries.append(entry)
         self._at += 1
+        self.is_kept = False

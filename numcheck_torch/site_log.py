@@ -7,17 +7,16 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-import torch
-
-from numcheck.measure.summary import Summary
 from numcheck.record.site import Site
 from numcheck_torch.dataflow import Memory, Stale
 from numcheck_torch.dtypes import MONOTONE, format_name
-from numcheck_torch.monotone import WORTH_IT, change_of, changed
+from numcheck_torch.monotone import WORTH_IT, change_of, changed, rounded
 from numcheck_torch.sums import completed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
+
+    import torch
 
     from numcheck.record.site import Effect, Phase, Role
     from numcheck.record.trace import TraceBuilder
@@ -66,6 +65,7 @@ class SiteLog:
         # Casts, and what keeps order: their extremes are made of an earlier site's.
         self._rounded: dict[int, int] = {}
         self._changes: dict[int, Change] = {}
+        self._renamed: dict[str, tuple[int, Site, Site]] = {}
 
     def site_of(self, tensor: torch.Tensor) -> int:
         """Return the site of a tensor's value, making one where there is none."""
@@ -97,17 +97,21 @@ class SiteLog:
 
     def rename(self, tensor: torch.Tensor, op: str, role: Role) -> None:
         """Say what a value is that was read before anybody named it."""
-        found = self.memory.find(tensor)
         sites = self.builder.sites
-        while isinstance(found, int):
-            site = sites[found]
-            is_moved = site.kind == "operator" and site.effect in ("move", "cast")
-            if is_moved and len(site.parents) == 1:
-                found = site.parents[0]
-                continue
-            if site.kind == "source" and site.role == "constant":
-                sites[found] = dataclasses.replace(site, op=op, role=role, phase="data")
+        at, before, after = self._renamed.get(op, (-1, None, None))
+        if after is not None and at < len(sites) and sites[at] is before:
+            sites[at] = after
             return
+        found = self.memory.find(tensor)
+        if not isinstance(found, int):
+            return
+        site = sites[found]
+        while _is_moved(site):
+            found = site.parents[0]
+            site = sites[found]
+        if site.kind == "source" and site.role == "constant":
+            sites[found] = dataclasses.replace(site, op=op, role=role, phase="data")
+        self._renamed[op] = found, site, sites[found]
 
     def anchor(self, site: Site, same: int | None) -> int:
         """Add a value whose data flow is not followed; perhaps that of another site."""
@@ -118,11 +122,9 @@ class SiteLog:
             self._same[index] = self._same.get(same, same)
         return index
 
-    def sum_up(self, tensor: torch.Tensor) -> None:
-        """Measure the sums of a value too, where its site is known."""
-        found = self.memory.find(tensor)
-        if isinstance(found, int):
-            self._meter.sum_up(self._same.get(found, found), tensor)
+    def sum_up(self, site: int, tensor: torch.Tensor) -> None:
+        """Measure the sums of a site's value too."""
+        self._meter.sum_up(self._same.get(site, site), tensor)
 
     def output(
         self,
@@ -163,20 +165,26 @@ class SiteLog:
     def read(self) -> None:
         """Put what was measured, in one transfer, into the builder."""
         found = self._meter.read()
-        for index, site in enumerate(self.builder.sites):
-            summary = found.get(self._same.get(index, index))
-            operand = found.get(self._rounded.get(index, -1))
+        sums, summaries, sites = (
+            self._meter.summed,
+            self.builder.summaries,
+            self.builder.sites,
+        )
+        same, derived = self._same, self._rounded
+        for index, site in enumerate(sites):
+            summary = found.get(same.get(index, index))
+            operand = found.get(derived.get(index, -1))
             if operand is not None:
                 change = self._changes.get(index)
                 summary = (
-                    _rounded(operand, site.dtype)
+                    rounded(operand, sites[derived[index]].dtype, site.dtype)
                     if change is None
                     else changed(operand, change, site.dtype)
                 )
             if summary is not None:
-                summary = completed(summary, self._meter.summed.get(index))
-                found[index] = summary
-                self.builder.measure(index, summary)
+                if index in sums:
+                    summary = completed(summary, sums[index])
+                found[index] = summaries[index] = summary
 
     def spread(self, values: dict[int, float]) -> dict[int, float]:
         """Return values by site, given also to the sites of the same elements."""
@@ -292,20 +300,29 @@ class SiteLog:
         self._rounded[index], self._changes[index] = before, change
         return True
 
+    def heed(self, site: Site) -> bool:
+        """Take the numbers of a site that is derived; False where it cannot be."""
+        if site.index not in self._changes:
+            return True
+        change = change_of(site)
+        if change is not None:
+            self._changes[site.index] = change
+        return change is not None
+
+    def holder(self, tensor: torch.Tensor) -> int:
+        """Return the site that measured a tensor's value; -1 where none did."""
+        found = self.memory.find(tensor)
+        return self._same.get(found, found) if isinstance(found, int) else -1
+
     def is_derived(self, index: int) -> bool:
         """Whether a site's extremes depend on a number the operator was given."""
         return index in self._changes
 
 
-def _rounded(summary: Summary, dtype: str) -> Summary:
-    """Return the extremes of values after a cast that keeps order."""
-    if summary.low is None or summary.high is None:
-        return Summary(n=summary.n)
-    exact = torch.tensor([summary.low, summary.high], dtype=torch.float64)
-    low, high = exact.to(getattr(torch, dtype)).tolist()
-    is_finite = math.isfinite(low) and math.isfinite(high)
-    amax = max(-low, high) if is_finite else None
-    return Summary(n=summary.n, low=low, high=high, amax=amax)
+def _is_moved(site: Site) -> bool:
+    """Whether a site only hands on what one other holds."""
+    is_moved = site.kind == "operator" and site.effect in ("move", "cast")
+    return is_moved and len(site.parents) == 1
 
 
 def _site(op: str, tensor: torch.Tensor, **fields: Any) -> Site:

@@ -138,3 +138,66 @@ def test_a_value_that_turns_bad_in_a_repeated_step_is_seen() -> None:
         recorder.finish()
     summaries = recorder.builder.summaries
     assert [summaries[s.index].is_finite for s in recorder.builder.sites] == [False] * 3
+
+
+def reset(buffers: list[torch.Tensor]) -> None:
+    for buffer in buffers:
+        buffer.fill_(math.nan)
+
+
+def replaced(buffers: list[torch.Tensor]) -> None:
+    buffers[:] = [torch.full_like(buffer, math.nan) for buffer in buffers]
+
+
+def untouched(buffers: list[torch.Tensor]) -> None:
+    """Leave the state as the last step left it."""
+
+
+@pytest.mark.parametrize("between", [reset, replaced, untouched])
+def test_state_is_known_from_the_last_step_unless_it_changed(
+    between: Callable[[list[torch.Tensor]], None],
+) -> None:
+    recorder = Recorder(TraceBuilder(0), measure="extremes")
+    state = [torch.ones(4), torch.zeros(4)]
+    for k in range(6):
+        recorder.restart(TraceBuilder(k))
+        want = [extremes_of(buffer) for buffer in state]
+        with recorder, recorder.phase("optimizer"):
+            torch._foreach_mul_(state, 0.5)
+            torch._foreach_add_(state, 1.0)
+        recorder.finish()
+        builder = recorder.builder
+        read = [s.index for s in builder.sites if s.role == "constant"]
+        assert [held(builder, i) for i in read] == want
+        wrote = [
+            s.index for s in builder.sites if s.op.startswith("aten._foreach_add_")
+        ]
+        assert [held(builder, i) for i in wrote] == list(map(extremes_of, state))
+        if k == 3:
+            between(state)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 5)], ids=str)
+def test_short_values_of_a_list_are_measured_each_for_itself(
+    shape: tuple[int, ...],
+) -> None:
+    recorder = Recorder(TraceBuilder(0), measure="extremes")
+    for k, special in enumerate([0.0, math.inf, math.nan, -math.inf, 1.0]):
+        recorder.restart(TraceBuilder(k))
+        values = [torch.full(shape, float(i)) for i in range(7)]
+        values[k].view(-1)[0] = special
+        with recorder:
+            found = torch._foreach_exp(values)
+        recorder.finish()
+        sites = [s.index for s in recorder.builder.sites if "_foreach_exp" in s.op]
+        got = [held(recorder.builder, i) for i in sites]
+        assert got == [extremes_of(value) for value in found]
+
+
+def extremes_of(value: torch.Tensor) -> tuple[str, str]:
+    return repr(value.min().item()), repr(value.max().item())
+
+
+def held(builder: TraceBuilder, site: int) -> tuple[str, str]:
+    summary = builder.summaries[site]
+    return repr(summary.low), repr(summary.high)
