@@ -145,11 +145,13 @@ class Summary:
     def rms(self) -> float | None:
         """Root mean square of the finite elements.
 
-        None when there are none, not measured, or squares left the range of float64.
+        None when there are none, not measured, or squares left the range of float64;
+        and where a damaged record counts fewer than none.
         """
         if not self.finite or self.total_sq is None or not math.isfinite(self.total_sq):
             return None
-        return math.sqrt(self.total_sq / self.finite)
+        square = self.total_sq / self.finite
+        return math.sqrt(square) if square >= 0 else None
 
     @property
     def std(self) -> float | None:
