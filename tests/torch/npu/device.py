@@ -354,7 +354,7 @@ def _copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
 
 
 def _autocast() -> torch.library.Library:
-    """Cast the operands of products, as autocast does on a real device."""
+    """Cast what products and losses are given, as autocast does on a real device."""
     rest = torch.library.Library("_", "IMPL", "AutocastPrivateUse1")
     rest.fallback(torch.library.fallthrough_kernel)
     _LIBRARIES.append(rest)
@@ -364,14 +364,18 @@ def _autocast() -> torch.library.Library:
         library.impl(
             name, _casting(getattr(torch.ops.aten, name)), "AutocastPrivateUse1"
         )
+    for name in ("softmax.int", "log_softmax.int", "nll_loss", "mse_loss"):
+        operator = getattr(torch.ops.aten, name.partition(".")[0])
+        wide = _casting(operator, torch.float32)
+        library.impl(name, wide, "AutocastPrivateUse1")
     return library
 
 
-def _casting(operator: Any) -> Any:
+def _casting(operator: Any, wanted: torch.dtype | None = None) -> Any:
     key = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        dtype = torch.get_autocast_dtype("npu")
+        dtype = wanted or torch.get_autocast_dtype("npu")
 
         def cast(x: Any) -> Any:
             lifts = isinstance(x, torch.Tensor) and x.is_floating_point()
