@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers that a forward call changes: which they are, and what they held before it.
+"""What a forward call changes in its module: buffers and plain attributes.
 
 The first call in training mode is compared before and after, by value, because
 running statistics are written without a new version. From then on only what changed
@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from numcheck_torch.attributes import AttributeSnapshot, attribute_places
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numcheck_torch.attributes import AttributePlace
+
 __all__ = ["BufferMarks", "BufferSnapshot", "BufferWatch", "buffer_places"]
+
+_UNTOUCHED = AttributeSnapshot()
 
 BufferPlace = tuple[dict[str, torch.Tensor | None], str]
 """A module's table of buffers, and a name in it."""
@@ -24,26 +30,39 @@ BufferPlace = tuple[dict[str, torch.Tensor | None], str]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BufferSnapshot:
-    """Buffers as they were before a forward call: (table, name, tensor, copy)."""
+    """A module's state before a forward call.
+
+    Attributes:
+        entries: its buffers: (table, name, tensor, copy).
+        attributes: its plain attributes.
+    """
 
     entries: tuple[
         tuple[dict[str, torch.Tensor | None], str, torch.Tensor, torch.Tensor], ...
     ]
+    attributes: AttributeSnapshot = _UNTOUCHED
 
     @classmethod
-    def of(cls, places: Sequence[BufferPlace]) -> BufferSnapshot:
-        """Copy the buffers at the given places."""
-        if not places:
+    def of(
+        cls,
+        places: Sequence[BufferPlace],
+        attributes: Sequence[AttributePlace] = (),
+        *,
+        large: bool = True,
+    ) -> BufferSnapshot:
+        """Copy the buffers at the given places, and note the attributes."""
+        if not (places or attributes):
             return _NOTHING
         found = []
         for table, name in places:
             buffer = table.get(name)
             if buffer is not None:
                 found.append((table, name, buffer, buffer.detach().clone()))
-        return cls(tuple(found))
+        return cls(tuple(found), AttributeSnapshot.of(attributes, large=large))
 
     def restore(self) -> None:
-        """Write the buffers back; a buffer that was replaced is put back itself."""
+        """Write the buffers back; what was replaced is put back itself."""
+        self.attributes.restore()
         with torch.no_grad():
             for table, name, buffer, copied in self.entries:
                 buffer.copy_(copied)
@@ -125,24 +144,28 @@ def buffer_places(model: torch.nn.Module) -> list[BufferPlace]:
 
 
 class BufferWatch:
-    """Takes the snapshot each call needs, once it knows which buffers calls change."""
+    """Takes the snapshot each call needs, once it knows what calls change."""
 
     def __init__(self) -> None:
         self._changing: list[BufferPlace] | None = None
+        self._attributes: list[AttributePlace] = []
 
     def before(self, model: torch.nn.Module) -> BufferSnapshot:
         """Return the snapshot for a call about to be made."""
         if self._changing is None:
-            places = buffer_places(model) if model.training else []
-            return BufferSnapshot.of(places)
-        return BufferSnapshot.of(self._changing)
+            if not model.training:
+                return _NOTHING
+            return BufferSnapshot.of(buffer_places(model), attribute_places(model))
+        return BufferSnapshot.of(self._changing, self._attributes, large=False)
 
     def after(self, model: torch.nn.Module, taken: BufferSnapshot) -> BufferSnapshot:
         """Return what of the snapshot is worth keeping, after the call."""
         if self._changing is not None or not model.training:
             return taken
         self._changing = list(taken.changed())
+        attributes = taken.attributes.changed_by(model)
+        self._attributes = attributes.places
         changing = {(id(table), name) for table, name in self._changing}
         return BufferSnapshot(
-            tuple(e for e in taken.entries if (id(e[0]), e[1]) in changing)
+            tuple(e for e in taken.entries if (id(e[0]), e[1]) in changing), attributes
         )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck_torch.attributes import attribute_places
 from numcheck_torch.buffers import BufferSnapshot, buffer_places
 from numcheck_torch.capture import Forward, RandomState, without_autocast
 from numcheck_torch.differentiation import gradients_of
@@ -49,14 +50,14 @@ class Outcomes:
 
 @contextlib.contextmanager
 def undisturbed(model: torch.nn.Module) -> Iterator[None]:
-    """Put random states and buffers back after the block, whatever happens in it."""
+    """Put random states and what the model keeps back, whatever the block does."""
     random, host = RandomState.now(generators_of(model)), HostState.now()
-    buffers = BufferSnapshot.of(buffer_places(model))
+    state = BufferSnapshot.of(buffer_places(model), attribute_places(model))
     try:
         with PutBack():
             yield
     finally:
-        buffers.restore()
+        state.restore()
         random.restore()
         host.restore()
 

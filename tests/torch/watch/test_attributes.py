@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replays leave what a module keeps in plain attributes as the user's calls do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import numcheck_torch
+
+
+class Keeping(nn.Module):
+    """Counts its calls, keeps its state and writes a diary, none of it in a buffer."""
+
+    def __init__(self, last: int) -> None:
+        super().__init__()
+        self.lin = nn.Linear(3, 3)
+        self.calls = 0
+        self.last = last
+        self.diary: list[int] = []
+        self.seen: dict[str, int] = {}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        self.diary.append(self.calls)
+        self.seen[f"call {self.calls}"] = self.calls
+        self.state = self.lin(x + getattr(self, "state", 0.0)).detach()
+        temperature = max(0.0, 1.0 - self.calls / self.last)
+        out: torch.Tensor = self.lin(x * self.calls) / torch.tensor(temperature)
+        return out
+
+
+def trained(*, watched: bool, steps: int = 4) -> tuple[Keeping, Any]:
+    torch.manual_seed(0)
+    model = Keeping(last=6)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    called: Any = model
+    if watched:
+        called = numcheck_torch.instrument(model, optimizer, on_error="record", every=2)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        called(torch.ones(2, 3)).square().mean().backward()
+        optimizer.step()
+    return model, called
+
+
+def test_a_watched_module_counts_keeps_and_writes_as_a_plain_one() -> None:
+    plain, _ = trained(watched=False)
+    model, called = trained(watched=True)
+    called.numcheck.close()
+    assert (model.calls, model.diary, model.seen) == (4, [1, 2, 3, 4], plain.seen)
+    assert torch.equal(model.state, plain.state)
+    assert torch.equal(model.lin.weight, plain.lin.weight)
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_a_count_in_an_attribute_reaches_its_fault_at_the_same_step(
+    watched: bool,
+) -> None:
+    model, called = trained(watched=watched, steps=6)
+    assert not model.lin.weight.isfinite().all()
+    if watched:
+        called.numcheck.close()
+        (found,) = (f for f in called.numcheck.findings if f.severity == "error")
+        assert (found.id, found.step, found.reproduced) == ("N303", 5, True)
