@@ -6,16 +6,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from numcheck.record.notice import notice
+from numcheck.report.messages import told
+
 if TYPE_CHECKING:
     from numcheck.diagnose.finding import Finding
     from numcheck_jax.ingraph import Report
 
 __all__ = ["Mail"]
-
-_NOTICE = (
-    "numcheck: a NaN or Inf left {} inside a compiled program; call close() on its "
-    "monitor for the diagnosis"
-)
 
 
 class Mail:
@@ -38,7 +36,8 @@ class Mail:
     def receive(self, report: Report) -> None:
         """Keep what the check inside a program found, and say so once."""
         if not self._reports:
-            print(_NOTICE.format(self._name), file=sys.stderr)  # noqa: T201 - nothing may be raised where programs call back
+            said = told(notice("notice.left_inside", name=self._name))
+            print(f"numcheck: {said}", file=sys.stderr)  # noqa: T201 - nothing may be raised where programs call back
         self._reports.append(report)
 
     def checks(self) -> list[Finding]:
