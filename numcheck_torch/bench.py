@@ -229,12 +229,19 @@ class Bench(Monitor):
         """End the recording of a step before its update, with what it came to."""
         losses = self._window.losses or self._window.candidates
         gradients = self._parameters.gradients(self.step)
-        self._live.before_update(losses, gradients, self.program)
+        try:
+            self._live.before_update(losses, gradients, self.program)
+        except Exception:  # noqa: BLE001 - why the step broke is still to be told
+            self.fault("fault.recording")
         self._keep_trace()
 
     def _keep_trace(self) -> None:
         """End the recording of the step, where steps are recorded."""
-        trace = self._live.finish() if self._live.is_on else None
+        try:
+            trace = self._live.finish() if self._live.is_on else None
+        except Exception:  # noqa: BLE001 - the step itself is looked at all the same
+            self.fault("fault.recording")
+            return
         if trace is not None:
             self._recorded.append((self.step, trace))
             self.record(of_rank(trace, self.rank))

@@ -49,6 +49,9 @@ class TorchLaboratory(RepeatedStep):
         """Run the step unchanged as its compiled form runs it, its graphs observed."""
         from numcheck_torch.recorder import Recorder
 
+        if self.speaks:
+            # Nothing stops a compiled graph before its collectives.
+            raise CannotRunError("refusal.speaks")
         builder = TraceBuilder(self.step)
         self._form = parts.called
         try:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_torch import modes
 from numcheck_torch.bench import Bench
 from numcheck_torch.deferred import Deferred
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from numcheck_torch.boundary import Checked
+    from numcheck_torch.laboratory import TorchLaboratory
     from numcheck_torch.program import Program
     from numcheck_torch.sentinel import Reading
 
@@ -67,6 +69,13 @@ class Looking(Bench):
             self._earlier = step, program
             with self._as_of(step):
                 self._failed(reading)
+
+    def _is_search(self, laboratory: TorchLaboratory) -> bool:
+        """Whether a step that a gradient scaler skips is healthy without its scale."""
+        try:
+            return laboratory.is_healthy()
+        except CannotRunError:
+            return False
 
     def _put_off_or_fail(self, reading: Reading) -> None:
         """Act on a bad step, at once unless it takes other ranks to run it again."""

@@ -311,8 +311,13 @@ class TorchMonitor(Looking):
         if self._batches is not None:
             look_at_batch(self, self._batches)
 
-    @together
     def _skipped(self) -> None:
+        """Look at a step that the gradient scaler skips, and go on to the next."""
+        self._judge_skipped()
+        self._advance()
+
+    @together
+    def _judge_skipped(self) -> None:
         """Judge a step that the gradient scaler skips: a search, or a fault."""
         self._window.is_fresh = False
         self.observe(skipped=1.0, loss_scale=self.scale.value)
@@ -321,9 +326,8 @@ class TorchMonitor(Looking):
         searched = {site.op for site, _ in reading.checked if site.phase == "backward"}
         if self.scale.is_suspicious(loss_is_finite=searched.issuperset(reading.bad)):
             laboratory = self.laboratory(with_update=False, unscaled=True)
-            if not laboratory.is_healthy():
+            if not self._is_search(laboratory):
                 self._failed(reading, unscaled=True)
-        self._advance()
 
     def _settle(self) -> None:
         """At the next call, or at the end: look at what no update will use."""

@@ -56,6 +56,7 @@ def with_company(
             try:
                 return again()
             except SpeaksError:
+                self.speaks = True
                 given = args if others is None else ()
                 return self.together(others or method.__name__, given, again)
 
@@ -80,6 +81,9 @@ class RepeatedStep:
             ran: to stand at their first values where these are kept, else at zero.
         meta: written into every trace.
         company: the ranks that a run may take.
+
+    Attributes:
+        speaks: whether a run of it was found to take other ranks.
     """
 
     def __init__(  # noqa: PLR0913 - all but three by keyword
@@ -108,6 +112,7 @@ class RepeatedStep:
         if scale is not None:
             program.unscale(scale)
         self.unscaled = unscaled
+        self.speaks = False
         self._repaired = None if repaired is None else tuple(repaired)
         self._meta = dict(meta or {})
         self._company = company or Company()

@@ -8,7 +8,7 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch.distributed import distributed_c10d
+from torch import distributed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,11 +45,11 @@ def is_timeout(error: RuntimeError) -> bool:
 
 def _backends() -> list[Any]:
     """Return the gloo backends of the program's groups."""
-    gloo = getattr(distributed_c10d, "ProcessGroupGloo", None)
-    if gloo is None:
+    if not distributed.is_gloo_available():
         return []
+    gloo = distributed.ProcessGroupGloo
     found = []
-    for group in list(distributed_c10d._world.pg_map):
+    for group in list(distributed.distributed_c10d._world.pg_map):
         with contextlib.suppress(RuntimeError):
             backend = group._get_backend(torch.device("cpu"))
             if isinstance(backend, gloo):

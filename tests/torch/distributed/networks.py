@@ -12,7 +12,11 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
 )
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import (
+    FullyShardedDataParallel,
+    MixedPrecisionPolicy,
+    fully_shard,
+)
 from torch.distributed.nn import functional as collectives
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
@@ -64,6 +68,10 @@ def parallel() -> nn.Module:
     return parallelize_module(network(nn.Tanh()), mesh, plan)
 
 
+def flattened() -> nn.Module:
+    return FullyShardedDataParallel(network(), device_id=torch.device("cpu"))
+
+
 def compressed() -> nn.Module:
     model = DistributedDataParallel(network())
     model.register_comm_hook(None, default_hooks.fp16_compress_hook)
@@ -79,6 +87,7 @@ MADE = {
     "sharded half": lambda: sharded(HALF),
     "sharded brain": lambda: sharded(BRAIN),
     "sharded half sums": lambda: sharded(HALF_SUMS),
+    "flattened": flattened,
     "parallel": parallel,
 }
 

@@ -32,6 +32,11 @@ UPDATE = ["aten.addcdiv_.default", "optimizer"]
 BATCH = ["input:input", "data"]
 CAST = ["aten._to_copy.default", "backward"]
 
+QUICK = {"experiments": False}
+TRACED = {"level": "trace", **QUICK}
+ASKED = ("sharded, backward", "sharded, cast", "synchronised, loss")
+"""Scenarios whose experiments are looked at."""
+
 ALONE: dict[str, tuple[dict[str, Any], list[str]]] = {
     "plain, loss": ({"fault": "loss"}, LOG),
     "plain, thrown away": ({"fault": "loss", "skips": True}, LOG),
@@ -43,7 +48,7 @@ ALONE: dict[str, tuple[dict[str, Any], list[str]]] = {
             "model": "synchronised",
             "fault": "backward",
             "hindrance": "calls",
-            "options": {"level": "trace"},
+            "options": TRACED,
         },
         ROOT,
     ),
@@ -62,7 +67,7 @@ ALONE: dict[str, tuple[dict[str, Any], list[str]]] = {
             "model": "sharded",
             "fault": "backward",
             "hindrance": "memory",
-            "options": {"level": "trace"},
+            "options": TRACED,
         },
         ROOT,
     ),
@@ -76,7 +81,7 @@ TOGETHER: dict[str, tuple[dict[str, Any], list[str]]] = {
             "model": "sharded",
             "fault": "optimizer",
             "hindrance": "memory",
-            "options": {"level": "trace"},
+            "options": TRACED,
         },
         UPDATE,
     ),
@@ -88,7 +93,7 @@ TOGETHER: dict[str, tuple[dict[str, Any], list[str]]] = {
             "model": "parallel",
             "fault": "loss",
             "hindrance": "calls",
-            "options": {"level": "trace"},
+            "options": TRACED,
         },
         LOG,
     ),
@@ -164,9 +169,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def said(folder: Path) -> Said:
     scenarios: dict[str, Any] = {}
     for name, (given, _) in ALONE.items():
-        scenarios[name] = {"options": {}, **given, "bad": [1]}
+        options: dict[str, Any] = {} if name in ASKED else dict(QUICK)
+        scenarios[name] = {"options": options, **given, "bad": [1]}
     for name, (given, _) in TOGETHER.items():
-        scenarios[name] = {"options": {}, **given, "bad": BOTH}
+        scenarios[name] = {"options": QUICK, **given, "bad": BOTH}
     for model, options in HEALTHY.items():
         scenarios[f"{model}, unwatched"] = {"model": model}
         scenarios[f"{model}, healthy"] = {"model": model, "options": options}
@@ -174,7 +180,7 @@ def said(folder: Path) -> Said:
         goes_on = {"model": model, "fault": "infinite", "bad": [1]}
         scenarios[f"{model}, unwatched fault"] = goes_on
         scenarios[f"{model}, survived"] = goes_on | {"options": {"on_error": "record"}}
-    bad: dict[str, Any] = {"bad": [1], "options": {}}
+    bad: dict[str, Any] = {"bad": [1], "options": QUICK}
     scenarios["folder"] = {"fault": "backward", **bad, "options": {"run": str(folder)}}
     scenarios["inside"] = {"model": "inside", "fault": "infinite", **bad}
     scenarios["skip"] = {"fault": "infinite", **bad, "options": {"on_error": "skip"}}
