@@ -42,6 +42,8 @@ TESTS = {
     "torch": ("numcheck_torch", "tests/torch", "--ignore=tests/torch/npu"),
     "jax": ("numcheck_jax", "tests/jax"),
 }
+# Puts the tests of a process on the simulated NPU.
+EVERYWHERE = ("-p", "tests.torch.npu.everywhere")
 
 
 def group(*names: str) -> tuple[str, ...]:
@@ -89,8 +91,11 @@ def tests(session: nox.Session, part: str) -> None:
     where = session.posargs or ("--doctest-modules", *TESTS[part])
     session.run("python", "-m", "pytest", *where)
     if part == "torch" and not session.posargs:
-        # A process of its own: a device must exist before autograd first runs.
+        # Processes of their own: a device must exist before autograd first runs.
         session.run("python", "-m", "pytest", "tests/torch/npu")
+        # The quick ones of those that `nox -s npu` runs.
+        quick = ("tests/torch/check_numerics", "tests/torch/data")
+        session.run("python", "-m", "pytest", *EVERYWHERE, *quick)
 
 
 @nox.session(name="tests(cross)", venv_backend="none", tags=["tests"])
@@ -132,9 +137,7 @@ def npu(session: nox.Session) -> None:
     session.install(*PINNED, "--editable", EXTRAS["torch"], *group("test-torch"))
     names = "check_numerics data identity lift models recorder simulation watch"
     where = [f"tests/torch/{name}" for name in names.split()]
-    session.run(
-        "pytest", "-p", "tests.torch.npu.everywhere", *(session.posargs or where)
-    )
+    session.run("python", "-m", "pytest", *EVERYWHERE, *(session.posargs or where))
 
 
 @nox.session(default=False)
