@@ -192,9 +192,11 @@ def show(case: str, times: dict[str, list[float]]) -> None:
     traced = overhead(times[TRACE], plain)
     for name, taken in times.items():
         extra = overhead(taken, plain)
+        added = [t - p for t, p in zip(taken, plain, strict=True)]
         is_peer = name in PEERS and traced > 0
         against = f"  {extra / traced:5.1f} x trace" if is_peer else ""
-        print(f"  {name:28} {1 + extra:6.3f}{against}")
+        cost = f"{1 + extra:6.3f} {statistics.median(added) * 1e3:+8.2f} ms"
+        print(f"  {name:28} {cost}{against}")
 
 
 def overhead(taken: list[float], plain: list[float]) -> float:
