@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["flushed"]
 
+_READ = 3  # gradient, prediction, target
 _MOST = 0.5  # share of the non-zero elements that became zero
 
 
@@ -56,6 +57,8 @@ def _largest_result(view: StepView, site: Site) -> float | None:
         return None
     if site.family == "div" and len(amaxes) + len(numbers) == 2:
         return _quotient(view, site, amaxes, numbers)
+    if site.family == "loss" and site.phase == "backward":
+        return _slope_of_loss(site, amaxes)
     terms = max((s.n for s in held if s is not None), default=1)
     bounds: dict[str, float] = {
         "cast": max(amaxes),
@@ -67,6 +70,19 @@ def _largest_result(view: StepView, site: Site) -> float | None:
         "mean": amaxes[0],
     }
     return bounds.get("cast" if site.effect == "cast" else site.family)
+
+
+def _slope_of_loss(site: Site, amaxes: list[float]) -> float | None:
+    """Return a bound on what the derivative of an elementwise loss passes on.
+
+    Its operands are the gradient, prediction and target. Reduction 1 is a mean, which
+    divides by the number of elements.
+    """
+    if len(amaxes) != _READ or not any(n in site.op for n in ("mse_loss", "l1_loss")):
+        return None
+    slope = 2 * (amaxes[1] + amaxes[2]) if "mse_loss" in site.op else 1.0
+    is_mean = dict(site.detail).get("reduction") == 1
+    return amaxes[0] * slope / (math.prod(site.shape) if is_mean else 1)
 
 
 def _quotient(
@@ -82,10 +98,12 @@ def _quotient(
 
 def _mostly_zero(view: StepView, site: Site) -> bool:
     """Whether most of what was not zero before is zero now."""
-    after, before = view.summary(site), view.summary(site.parents[0])
-    if after is None or before is None or after.zero is None or before.zero is None:
+    after = view.summary(site)
+    if after is None or after.zero is None:
+        return False
+    read = [view.summary(p) for p in site.parents]
+    before = next((s for s in read if s is not None and s.n == after.n), None)
+    if before is None or before.zero is None:
         return False
     alive = before.n - before.zero
-    return after.n == before.n and alive > 0 and (
-        after.zero - before.zero > _MOST * alive
-    )  # fmt: skip
+    return alive > 0 and after.zero - before.zero > _MOST * alive

@@ -51,6 +51,27 @@ def test_a_scaled_gradient_and_a_wider_range_are_not() -> None:
     assert found(small_gradient(1.0, "bfloat16")) == ()
 
 
+@pytest.mark.parametrize(("scale", "lost"), [(1e-5, 1), (16.0, 0)])
+def test_the_slope_of_a_mean_over_many_is_lost_in_half_unless_scaled(
+    scale: float, lost: int
+) -> None:
+    story = Story()
+    guess = story.source("parameter", np.linspace(-1, 1, 4096).astype(f16), "guess")
+    truth = story.source("target", np.zeros(4096, f16), "truth")
+    grad = story.source("constant", f16(scale), "grad")
+
+    def slope(g: Any, a: Any, b: Any) -> Any:
+        return (2 * f32(g) * (f32(a) - f32(b)) / a.size).astype(a.dtype)
+
+    passed = story.op(
+        "loss", slope, grad, guess, truth, phase="backward",
+        op="aten.mse_loss_backward.default", detail=(("reduction", 1),),
+    )  # fmt: skip
+    story.keep("loss", grad)
+    story.keep("gradient", passed, "guess")
+    assert [f.id for f in found(story)] == ["N201"] * lost
+
+
 def test_an_infinity_that_a_reciprocal_hides_is_an_overflow() -> None:
     story = Story()
     x = story.source("input", np.full((2, 512), 16, f16))
