@@ -233,6 +233,9 @@ class _Table:
             self._grow()
         n = tensor.numel()
         self._taken.append((site, n))
+        if tensor.requires_grad:
+            # Flattened parameters are written to with gradients on.
+            tensor = tensor.detach()
         is_flat = tensor.is_contiguous()
         if not is_flat:
             tensor = _packed(tensor)

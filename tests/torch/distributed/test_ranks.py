@@ -62,6 +62,10 @@ ALONE: dict[str, tuple[dict[str, Any], list[str]]] = {
     "sharded, averaged": ({"model": "sharded half sums", "fault": "large"}, CAST),
     "sharded, parts": ({"model": "sharded", "fault": "loss", "parts": 2}, LOG),
     "sharded, thrown away": ({"model": "sharded", "fault": "loss", "skips": True}, LOG),
+    "flattened, traced": (
+        {"model": "flattened", "fault": "loss", "options": TRACED},
+        LOG,
+    ),
     "sharded, traced": (
         {
             "model": "sharded",
