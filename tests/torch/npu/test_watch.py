@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import itertools
+from typing import TYPE_CHECKING
+
 import pytest
 import torch
 
@@ -8,6 +11,9 @@ import numcheck_torch
 from tests.torch.npu import programs
 from tests.torch.npu.device import CHIP, chip
 from tests.torch.npu.programs import STEPS, Attends, Roots, Squares, first, train
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SATURATING = {"soc": 104, "saturates": True}
 
@@ -110,12 +116,12 @@ def test_a_flag_that_no_operator_sets_is_a_note() -> None:
 class Masks(Squares):
     """Hides keys with -Inf, which such a device cannot hold: the flag speaks of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, called: Callable[[], object]) -> None:
         super().__init__()
-        self.calls = 0
+        self.called = called
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.calls += 1
+        self.called()
         h = self.up(x)
         hidden = torch.zeros(4, 16, dtype=torch.bool, device=h.device)
         hidden[:, 3:] = True
@@ -126,12 +132,12 @@ def test_masks_that_set_the_flag_at_every_step_are_replayed_ever_more_rarely(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(programs, "STEPS", 12)
-    model = Masks()
+    calls = itertools.count()
     with chip(**SATURATING):
-        monitor = train(model, audit_first=False)
+        monitor = train(Masks(calls.__next__), audit_first=False)
     assert monitor.findings == ()
     # Replays of steps 0, 1, 2, 4 and 8.
-    assert model.calls == 12 + 5
+    assert next(calls) == 12 + 5
 
 
 def test_saturation_by_choice_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,13 +184,13 @@ def test_the_causal_mask_of_the_right_polarity_is_no_finding() -> None:
 
 
 def test_a_failure_that_does_not_repeat_suspects_a_race() -> None:
-    class Once(Squares):
-        calls = 0
+    # Not on the module, whose state a replay puts back.
+    calls = itertools.count(1)
 
+    class Once(Squares):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.calls += 1
             out = super().forward(x)
-            if self.calls == STEPS:
+            if next(calls) == STEPS:
                 out = out + float("nan")
             return out
 
