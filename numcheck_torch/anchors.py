@@ -14,8 +14,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from numcheck.record.site import Site
 from numcheck_torch.autograd_nodes import autograd_phase
-from numcheck_torch.calls import PLAIN
 from numcheck_torch.dtypes import format_name
+from numcheck_torch.kinds import PLAIN
 from numcheck_torch.trees import tensors
 
 if TYPE_CHECKING:

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from numcheck_torch.autograd_nodes import (
     ForwardIndex,
@@ -14,12 +12,14 @@ from numcheck_torch.autograd_nodes import (
     current_task,
     is_in_engine,
 )
+from numcheck_torch.kinds import PLAIN
 from numcheck_torch.scope import ModuleStack
 from numcheck_torch.source import user_line
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
+    import torch
     from torch import nn
     from torch._ops import OpOverload
 
@@ -29,10 +29,7 @@ if TYPE_CHECKING:
     from numcheck_torch.script import Entry
     from numcheck_torch.shadow import Prepared
 
-__all__ = ["PLAIN", "Call", "Surroundings", "outputs_of"]
-
-PLAIN: Final = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
-"""Types of tensors that hold their values themselves."""
+__all__ = ["Call", "Surroundings", "outputs_of"]
 
 
 @dataclasses.dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from numcheck_torch.calls import PLAIN
+from numcheck_torch.kinds import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

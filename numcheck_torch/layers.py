@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from numcheck_torch.autograd_nodes import is_in_engine
-from numcheck_torch.calls import PLAIN
+from numcheck_torch.kinds import PLAIN
 from numcheck_torch.trees import tensors
 
 if TYPE_CHECKING:
