@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["told_error", "usage_error"]
 
 _PATTERNS: Final = {
-    "option_meant": r"No such option:? (?P<name>\S+?)\.? "
-    r"(?:Did you mean |\(Possible options: )(?P<meant>\S+?)[?)]",
-    "no_option": r"No such option:? (?P<name>\S+?)\.?",
     "command_meant": r"No such command '(?P<name>.*)'\. "
     r"Did you mean '?(?P<meant>.*?)'?\?",
     "no_command": r"No such command '(?P<name>.*)'\.",
@@ -53,7 +50,10 @@ def usage_error(error: click.ClickException, lang: Language) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None and error.message == context.get_help():
         return error.message  # nothing was asked for
-    said = told_error(error.format_message(), lang)
+    if isinstance(error, click.NoSuchOption):
+        said = _no_option(error, lang)
+    else:
+        said = told_error(error.format_message(), lang)
     lines = [text("help.frame.error", lang, message=said)]
     if context is not None:
         hint = text("help.frame.try", lang, command=context.command_path)
@@ -73,6 +73,17 @@ def told_error(said: str, lang: Language) -> str:
     for key, pattern in _KNOWN.items():
         found = pattern.fullmatch(said)
         if found is not None:
-            fields = {k: told_error(v, lang) for k, v in found.groupdict().items()}
+            fields = found.groupdict()
+            if "message" in fields:
+                fields["message"] = told_error(fields["message"], lang)
             return text(f"usage.{key}", lang, **fields)
     return said
+
+
+def _no_option(error: click.NoSuchOption, lang: Language) -> str:
+    # How the parser words its guesses, and whether it sorts them, changes from
+    # version to version; the list holds the nearest first.
+    if error.possibilities:
+        near = error.possibilities[0]
+        return text("usage.option_meant", lang, name=error.option_name, meant=near)
+    return text("usage.no_option", lang, name=error.option_name)

@@ -134,7 +134,7 @@ def test_a_mistyped_option_is_not_taken_for_the_script(
     done = run(tmp_path, given, "watch", "train.py", "0")
     assert done.returncode == 2
     assert given in done.stderr
-    assert meant in done.stderr.split("Did you mean", 1)[1]
+    assert f"Did you mean '{meant}'?" in done.stderr
     assert done.stdout == ""
 
 
