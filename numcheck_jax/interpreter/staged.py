@@ -11,13 +11,13 @@ import jax.numpy as jnp
 
 from numcheck_jax.columns import is_measurable
 from numcheck_jax.interpreter.cell import Cell
+from numcheck_jax.interpreter.divisors import divisors, twin
 from numcheck_jax.interpreter.graph import Node
 from numcheck_jax.interpreter.rows import (
     NEVER,
     Rows,
     concatenated,
     departure_of,
-    varying_axes,
 )
 from numcheck_jax.interpreter.tape import Tape
 from numcheck_jax.statistics import row, shared_row
@@ -25,7 +25,7 @@ from numcheck_jax.statistics import row, shared_row
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from jax.extend.core import JaxprEqn
+    from jax.extend.core import Jaxpr, JaxprEqn, Var
 
     from numcheck.record.site import Family
     from numcheck_jax.columns import Measure
@@ -77,6 +77,7 @@ class StagedTape(Tape):
         self._blocks: list[Rows] = []
         # Small values of one shape share a reduction: each costs compile time.
         self._small: dict[Any, list[tuple[int, Any, Any]]] = {}
+        self._divisors: frozenset[Var] = frozenset()
 
     def child(self) -> Self:
         """Return an empty tape of the same kind, for the body of an equation."""
@@ -94,6 +95,18 @@ class StagedTape(Tape):
     def has_shadow(self) -> bool:
         """Whether a lifted program runs beside."""
         return self.lifting is not None
+
+    def foresee(self, jaxpr: Jaxpr, place: int, read: Callable[[Any], Cell]) -> None:
+        """Learn which values of the jaxpr are not to be read once more."""
+        self._divisors = divisors(jaxpr)
+
+    def measurable(
+        self, eqn: JaxprEqn, operands: Sequence[Cell], values: Sequence[Any]
+    ) -> Sequence[Any]:
+        """Return the outputs, or twins where a reader changes how they are compiled."""
+        if self._divisors.isdisjoint(eqn.outvars) or not self.policy(eqn):
+            return values
+        return twin(eqn, [cell.value for cell in operands])
 
     def wants(self, eqn: JaxprEqn, output: int) -> bool:
         """Whether an output gets a row.
@@ -136,7 +149,8 @@ class StagedTape(Tape):
             summed = self.sums(eqn) if eqn is not None else not is_state
             self.add([index], self._measured([value], [shadow], sums=summed))
             return
-        kind = (value.shape, value.dtype, shadow is not None, varying_axes(value))
+        # The whole type: values on other devices or in host memory stack with none.
+        kind = (jax.typeof(value), value.dtype, shadow is not None)
         self._small.setdefault(kind, []).append((index, value, shadow))
 
     def _measured(

@@ -76,6 +76,12 @@ class Tape:
         """Measure the value of a node that has a site, and the equation it comes of."""
         raise NotImplementedError
 
+    def measurable(
+        self, eqn: JaxprEqn, operands: Sequence[Cell], values: Sequence[Any]
+    ) -> Sequence[Any]:
+        """Return what is measured in the place of an equation's outputs."""
+        return values
+
     def decide(self, closed: ClosedJaxpr, values: Sequence[Any]) -> Any:
         """Return what a loop's condition says; nothing in it is noted."""
         return jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *values)[0]
@@ -154,6 +160,7 @@ class Tape:
         """Note the outputs of an equation and return their cells."""
         parents = tuple(c.node for c in operands if c.node is not None)
         effect = effect_of(eqn, reads_arrays=bool(parents))
+        measured = self.measurable(eqn, operands, values)
         cells = []
         for k, value in enumerate(values):
             shadow = None if shadows is None else shadows[k]
@@ -162,7 +169,7 @@ class Tape:
             index = self.graph.add(node)
             if self.wants(eqn, k):
                 node.site = equation_site(eqn, k, operands, frame, effect)
-                self.measure(index, value, shadow, eqn)
+                self.measure(index, measured[k], shadow, eqn)
             cells.append(Cell(value, index, shadow))
         return cells
 
