@@ -13,7 +13,7 @@ import numpy as np
 
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.record.notice import notice
-from numcheck_jax.naming import argument_names, leaf_name
+from numcheck_jax.naming import argument_names, leaf_name, leaf_paths
 from numcheck_jax.references import held
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ class Call:
     @functools.cached_property
     def paths(self) -> tuple[tuple[Any, ...], ...]:
         """The pytree path of each leaf, from ``(args, kwargs)`` on."""
-        indices = jax.tree.unflatten(self.treedef, range(len(self.leaves)))
-        return tuple(p for p, _ in jax.tree_util.tree_leaves_with_path(indices))
+        return leaf_paths(self.treedef, self.given)
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
@@ -73,6 +72,11 @@ class Call:
     def donated(self) -> tuple[int, ...]:
         """Positions of the leaves whose buffers the call consumed."""
         return tuple(i for i, x in enumerate(self.leaves) if _is_deleted(x))
+
+    @property
+    def is_consumed(self) -> bool:
+        """Whether the function can no longer be called with what it was given."""
+        return any(map(_is_deleted, self.given))
 
     def require_intact(self) -> None:
         """Check that every leaf still holds what the call was given.

@@ -51,6 +51,7 @@ class Inquiry:
     Attributes:
         benign: places whose NaN or Inf turned out to do no harm.
         roles: what the values of a step are to the user; None before the first trace.
+        measured: what the step itself measured of all its operators, where it did.
     """
 
     def __init__(self, monitor: JaxMonitor, loss: Callable[[Any], Any] | None) -> None:
@@ -62,6 +63,7 @@ class Inquiry:
         self._last: tuple[Finding, ...] = ()
         self.benign: set[Key] = set()
         self.roles: Roles | None = None
+        self.measured: Trace | None = None
 
     def audit(self, call: Call, result: Result, held: Mapping[Key, float]) -> None:
         """Run a healthy step beside its float32 lift and deliver what that shows."""
@@ -228,9 +230,14 @@ class Inquiry:
         held: Mapping[Key, float],
         why: str,
     ) -> tuple[Finding, ...]:
-        """Return findings about a step that cannot be run again."""
+        """Return findings about a step that cannot be run again.
+
+        They come from what the step measured itself, else from its ends alone.
+        """
         call, result = call_share(call), result_share(result)
-        trace = outline(call, result, roles, observed.seen(result, held))
+        trace = self.measured
+        if trace is None or (call.step, call.rank) not in trace.summaries:
+            trace = outline(call, result, roles, observed.seen(result, held))
         incident = self._incident(call, trace, roles)
         self._monitor.keep(incident)
         note = Evidence("not_run", {"name": "replay", "why": why})

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +55,20 @@ class Watched:
         """Bind like a function when it is a class's attribute."""
         return self if instance is None else types.MethodType(self, instance)
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Copy and pickle as the plain function; a decorated one by its name."""
+        module, name = self.__module__, getattr(self, "__qualname__", "")
+        found: Any = sys.modules.get(module)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return name if found is self else (_plain, (self._function,))
+
     def __repr__(self) -> str:
         return f"<numcheck_jax.Watched of {self._function!r}>"
+
+
+def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
 
 
 def instrument(

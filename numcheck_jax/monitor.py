@@ -40,9 +40,10 @@ if TYPE_CHECKING:
 
     from numcheck.diagnose.finding import Finding
     from numcheck.monitor import Options
+    from numcheck.record.trace import Trace
     from numcheck_jax.capture import Call
     from numcheck_jax.results import Key
-    from numcheck_jax.substitute import Ran
+    from numcheck_jax.substitute import Ran, Substitute
 
 __all__ = ["JaxMonitor"]
 
@@ -109,14 +110,29 @@ class JaxMonitor(Monitor):
     def _executed(self, call: Call, plan: Plan) -> tuple[Any, Ran | None]:
         """Run the function, or what the plan puts in its place or beside it."""
         if plan.in_place and plan.substitute is not None:
-            with self._guarded("fault.in_place"):
-                ran = plan.substitute(call)
-                return ran.out, ran
+            return self._in_place(call, plan.substitute)
         out = self.function(*call.args, **call.kwargs)
         if plan.substitute is not None and not plan.in_place:
             with self._guarded("fault.beside"):
                 return out, plan.substitute(call)
         return out, None
+
+    def _in_place(self, call: Call, made: Substitute) -> tuple[Any, Ran | None]:
+        """Run a program in the function's place; the function where that fails.
+
+        What fails in both is the user's, as is what cannot be run a second time.
+        """
+        try:
+            ran = made(call)
+        except Exception as error:
+            has_run = isinstance(error, jax.errors.JaxRuntimeError)
+            if call.is_consumed or (has_run and made.has_effects):
+                raise
+            out = self.function(*call.args, **call.kwargs)
+            with self._guarded("fault.in_place"):
+                raise
+            return out, None
+        return ran.out, ran
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -311,7 +327,7 @@ class JaxMonitor(Monitor):
             held = dict(zip(pending.keys, values(table), strict=True))
             bad = zip(pending.keys, is_bad(table), strict=True)
             broken = [k for k, is_broken in bad if is_broken]
-            self._note(pending, held)
+            self._inquiry.measured = self._note(pending, held)
             broken = [k for k in broken if k not in self._inquiry.benign]
             return self._acted(pending, broken, held, audit=audit)
         return False
@@ -361,14 +377,21 @@ class JaxMonitor(Monitor):
                     self._inquiry.trip(call, result, broken, held)
         self.deliver(tuple(self._mail.checks()))
 
-    def _note(self, pending: Pending, held: Mapping[Key, float]) -> None:
-        """Keep the scalars that the flag held, and the statistics of the step."""
+    def _note(self, pending: Pending, held: Mapping[Key, float]) -> Trace | None:
+        """Keep the scalars that the flag held, and the statistics of the step.
+
+        Returns:
+            The statistics where every operator was measured, else None.
+        """
         step = pending.call.step
         if (roles := self._inquiry.roles) is not None:
             self.observe(step, **scalars(roles, held))
         if pending.rows is not None and pending.plan.substitute is not None:
             made = pending.plan.substitute
-            self.record(recorded(pending.call, made, pending.rows, held))
+            trace = recorded(pending.call, made, pending.rows, held)
+            self.record(trace)
+            return trace if made.measures_all else None
+        return None
 
     def _guarded(self, where: str) -> Guard:
         """Keep an error of numcheck's own from the user's program."""

@@ -6,12 +6,20 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+import jax
 from jax.tree_util import keystr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-__all__ = ["argument_names", "key_value", "leaf_name", "plain_path", "result_name"]
+__all__ = [
+    "argument_names",
+    "key_value",
+    "leaf_name",
+    "leaf_paths",
+    "plain_path",
+    "result_name",
+]
 
 _POSITIONAL = (
     inspect.Parameter.POSITIONAL_ONLY,
@@ -36,6 +44,23 @@ def argument_names(function: Callable[..., Any], count: int) -> tuple[str, ...]:
     rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
     extra = (f"{rest}[{i}]" for i in range(max(0, count - len(names))))
     return (*names[:count], *extra)
+
+
+def leaf_paths(treedef: Any, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], ...]:
+    """Return the pytree path of each leaf.
+
+    Args:
+        treedef: the structure.
+        leaves: its leaves, for containers that take nothing but arrays.
+
+    >>> leaf_paths(jax.tree.structure({"w": 0}), [1.5])
+    ((DictKey(key='w'),),)
+    """
+    try:
+        tree = jax.tree.unflatten(treedef, range(treedef.num_leaves))
+    except Exception:  # noqa: BLE001 - the user's own container checks what it holds
+        tree = jax.tree.unflatten(treedef, leaves)
+    return tuple(path for path, _ in jax.tree_util.tree_leaves_with_path(tree))
 
 
 def key_value(key: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
 
-from numcheck_jax.naming import result_name
+from numcheck_jax.naming import leaf_paths, result_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,13 +63,14 @@ class Result:
     def without_values(self) -> Result:
         """Return the same places, holding nothing."""
         nothing = (None,) * len(self.leaves)
-        return Result(nothing, self.treedef, dict.fromkeys(self.after))
+        kept = Result(nothing, self.treedef, dict.fromkeys(self.after))
+        kept.__dict__["paths"] = self.paths  # which cannot be asked for afterwards
+        return kept
 
     @functools.cached_property
     def paths(self) -> tuple[tuple[Any, ...], ...]:
         """The pytree path of each leaf of the returned tree."""
-        indices = jax.tree.unflatten(self.treedef, range(len(self.leaves)))
-        return tuple(p for p, _ in jax.tree_util.tree_leaves_with_path(indices))
+        return leaf_paths(self.treedef, self.leaves)
 
     def name(self, key: Key, call: Call) -> str:
         """Return a value's name: its path in the output, or its argument's name."""

@@ -63,6 +63,7 @@ class Substitute:
         run: takes the flat arguments and returns outputs, rows and table.
         sites: what is measured, and after that the float values handed back.
         kept: for each of these its place, the index of its site, and its size.
+        goes_back: whether it hands back the old state where a step broke.
     """
 
     program: Program
@@ -71,6 +72,17 @@ class Substitute:
     run: Callable[..., tuple[list[Any], Any, Any]]
     sites: tuple[Site, ...] = ()
     kept: tuple[tuple[Key, int, int], ...] = ()
+    goes_back: bool = False
+
+    @property
+    def measures_all(self) -> bool:
+        """Whether every operator is measured, not anchors alone."""
+        return self.traced is not None and self.traced.measure == "moments"
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether a run does more than compute, such as print or call back."""
+        return bool(self.program.closed.effects)
 
     def __call__(self, call: Call) -> Ran:
         """Run a call's program on its arguments."""
@@ -90,8 +102,11 @@ class Substitute:
     def restored(self, call: Call, out: Any) -> Call:
         """Return the call with the state it consumed taken from what came back.
 
-        True to the call where the step broke, since its state is the old one then.
+        True to the call where the step broke, since its state is the old one then;
+        without going back what came is the broken state, and the call stays as it is.
         """
+        if not self.goes_back:
+            return call
         results = jax.tree.leaves(out)
         leaves = list(call.leaves)
         for key, position in self.roles.was.items():
@@ -157,10 +172,9 @@ def substitute(
     options = compiler_options(call.function) if in_place else {}
     jitted = jax.jit(run, donate_argnums=donated, compiler_options=options or None)
     if traced is None:
-        return Substitute(program, roles, traced, jitted)
-    return Substitute(
-        program, roles, traced, jitted, *_sites(call, program, roles, traced)
-    )
+        return Substitute(program, roles, traced, jitted, goes_back=rollback)
+    sites, kept = _sites(call, program, roles, traced)
+    return Substitute(program, roles, traced, jitted, sites, kept, rollback)
 
 
 def _sites(

@@ -7,7 +7,7 @@ import dataclasses
 import weakref
 from typing import TYPE_CHECKING, Final
 
-from jax.extend.core import Literal, jaxprs_in_params
+from jax.extend.core import DropVar, Literal, jaxprs_in_params
 
 from numcheck_jax.columns import is_measurable
 from numcheck_jax.scope import place_of
@@ -64,7 +64,11 @@ def _steps(jaxpr: Jaxpr) -> list[Step]:
         dead = {v for v in touched if not isinstance(v, Literal) and v not in alive}
         alive.update(dead)
         info = eqn.source_info
-        step = Step(eqn, place_of(info.name_stack), user_line(info), tuple(dead))
+        kept = eqn
+        if eqn.effects and dead.issuperset(eqn.outvars):
+            # Its rule may leave it out where nothing reads what it gives.
+            kept = eqn.replace(outvars=[DropVar(v.aval) for v in eqn.outvars])
+        step = Step(kept, place_of(info.name_stack), user_line(info), tuple(dead))
         steps.append(step)
     return steps[::-1]
 

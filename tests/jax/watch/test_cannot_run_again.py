@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of which something cannot be done twice: donated, calling back, choosy."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import io_callback
+
+import numcheck_jax
+
+ONES = jnp.ones(3)
+
+
+def donating(p: Any, x: Any) -> Any:
+    return p - jnp.log(x * p), (p * x).sum()
+
+
+@pytest.mark.parametrize(
+    ("level", "op"),
+    [("watch", "parameter:p"), ("anchors", "parameter:p"), ("trace", "log")],
+)
+def test_fault_of_a_donating_step_is_told_as_far_as_it_was_measured(
+    level: Any, op: str
+) -> None:
+    step = numcheck_jax.instrument(
+        jax.jit(donating, donate_argnums=0), level=level, on_error="record"
+    )
+    p, _ = step(jnp.ones(3), ONES)
+    step(p, -ONES)
+    step.numcheck.close()
+    (finding,) = step.numcheck.findings
+    assert finding.severity == "error"
+    assert finding.site.op == op
+    assert finding.help[0].key == "keep_arguments"
+
+
+CALLED: list[float] = []
+
+
+def noted(value: Any) -> Any:
+    CALLED.append(float(value))
+    return np.float32(value)
+
+
+def test_callback_whose_answer_is_not_used_is_left_out_of_a_replay() -> None:
+    def function(x: Any) -> Any:
+        shape = jax.ShapeDtypeStruct((), jnp.float32)
+        io_callback(noted, shape, x.sum(), ordered=True)
+        return jnp.log(x)
+
+    CALLED.clear()
+    step = numcheck_jax.instrument(jax.jit(function), on_error="record")
+    step(-ONES)
+    step.numcheck.close()
+    assert [f.site.op for f in step.numcheck.findings] == ["log"]
+    assert CALLED == [-3.0]
+
+
+def failing(value: Any) -> Any:
+    raise ValueError(value)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_error_of_the_users_own_callback_is_no_fault_of_the_measured_program() -> None:
+    shape = jax.ShapeDtypeStruct((), jnp.float32)
+    function = jax.jit(lambda x: jax.pure_callback(failing, shape, x))
+    step = numcheck_jax.instrument(function, level="trace", audit_first=False)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="failing"):
+        jax.block_until_ready(step(jnp.float32(1.0)))
+    step.numcheck.close()
+    assert [e for e in step.numcheck.events if e.name == "fault"] == []
+
+
+@jax.tree_util.register_pytree_node_class
+class Choosy:
+    """A container that takes nothing but arrays."""
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def tree_flatten(self) -> tuple[Any, None]:
+        return (self.x,), None
+
+    @classmethod
+    def tree_unflatten(cls, _: None, children: Any) -> Choosy:
+        if not isinstance(children[0], jax.Array):
+            raise TypeError(type(children[0]))
+        return cls(*children)
+
+
+def test_container_that_takes_arrays_alone_is_watched_like_any_other() -> None:
+    function = jax.jit(lambda c: Choosy(jnp.log(c.x)))
+    step = numcheck_jax.instrument(function, on_error="record", audit_first=False)
+    step(Choosy(-ONES))
+    step.numcheck.close()
+    assert [f.site.op for f in step.numcheck.findings] == ["log"]
+
+
+def plain(x: Any) -> Any:
+    return x + 1
+
+
+@numcheck_jax.instrument
+def decorated(x: Any) -> Any:
+    return x + 1
+
+
+def test_copies_and_pickles_are_the_plain_function_or_the_decorated_name() -> None:
+    watched = numcheck_jax.instrument(plain)
+    for again in (copy.copy(watched), pickle.loads(pickle.dumps(watched))):
+        assert again is plain
+    for again in (copy.deepcopy(decorated), pickle.loads(pickle.dumps(decorated))):
+        assert again is decorated
