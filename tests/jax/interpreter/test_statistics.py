@@ -161,14 +161,14 @@ def test_integers_have_their_extremes(a: Any, b: Any) -> None:
 def test_merging_rows_is_measuring_both_arrays_at_once(a: Any, b: Any) -> None:
     together = np.concatenate([a, b])
     measured = jax.jit(row)
-    rows = merge_rows(measured(jnp.asarray(a)), measured(jnp.asarray(b)))
+    rows = jax.jit(merge_rows)(measured(jnp.asarray(a)), measured(jnp.asarray(b)))
     merged = decode(np.asarray(rows), together.dtype, together.size)
     assert str(merged) == str(device_summary(together))
 
 
 def test_empty_rows_change_nothing() -> None:
-    some = row(jnp.array([1.0, -jnp.inf, jnp.nan]))
-    assert np.array_equal(merge_rows(some, empty_rows(1)[0]), some)
+    some = jax.jit(row)(jnp.array([1.0, -jnp.inf, jnp.nan]))
+    assert np.array_equal(jax.jit(merge_rows)(some, empty_rows(1)[0]), some)
     assert decode(np.asarray(empty_rows(1)[0]), np.float32, 0) == Summary.empty()
 
 
