@@ -3,7 +3,8 @@
 
 What an optimizer keeps is measured where it is written, at the end of a step. While
 PyTorch counts no write to it since, the next step reads the very same elements.
-Parameters are looked at again: programs change their ``.data``, which is not counted.
+All else is looked at again: programs change the ``.data`` of parameters and averages,
+and fill batches through NumPy, which is not counted.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class Carried:
             site: its site.
             tensor: the value.
         """
-        if site.role != "constant" or tensor.is_inference():
+        is_state = site.role == "constant" and site.phase == "optimizer"
+        if not is_state or tensor.is_inference():
             return None
         self._read[site.index] = weakref.ref(tensor)
         held = self._held.get(site.index)
@@ -80,7 +82,7 @@ class Carried:
                 continue
             if site not in self._last:
                 self._last[site] = self._log.holder(tensor)
-            found = self._log.builder.summaries.get(self._last[site])
+            found = self._written(self._last[site])
             if found is None or found.low is None or found.high is None:
                 continue
             self._held[site] = _Held(
@@ -90,3 +92,11 @@ class Carried:
                 of_extremes(found.n, found.low, found.high),
             )
         self._read.clear()
+
+    def _written(self, site: int) -> Summary | None:
+        """Return the summary of what an operator of the step wrote; None for others."""
+        builder = self._log.builder
+        if not 0 <= site < len(builder.sites):
+            return None
+        is_made = builder.sites[site].kind == "operator"
+        return builder.summaries.get(site) if is_made else None

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from numcheck.record.trace import TraceBuilder
     from numcheck_torch.rehearsal import Rehearsal
     from numcheck_torch.site_log import SiteLog
 
@@ -33,7 +34,9 @@ class Layers:
     def __init__(self, log: SiteLog, rehearsal: Rehearsal | None) -> None:
         self._log = log
         self._rehearsal = rehearsal
-        self._known: dict[tuple[tuple[str, str], int], list[int]] = {}
+        self._known: dict[tuple[tuple[str, str], int, int], list[int]] = {}
+        self._step: TraceBuilder | None = None
+        self._heard = 0
 
     def left(self, scope: tuple[str, str], out: object) -> None:
         """Sum what a module returned; its site is that of the last operator."""
@@ -48,7 +51,12 @@ class Layers:
         self, scope: tuple[str, str], values: Sequence[torch.Tensor]
     ) -> list[int]:
         """Return the sites of values; at the same place of a like step the same."""
-        at = scope, len(self._log.builder.sites)
+        builder = self._log.builder
+        if builder is not self._step:
+            self._step, self._heard = builder, 0
+        # Counted, as one that adds no site may be called for several values in a row.
+        self._heard += 1
+        at = scope, len(builder.sites), self._heard
         is_alike = self._rehearsal is not None and self._rehearsal.is_kept
         found = self._known.get(at) if is_alike else None
         if found is None or len(found) != len(values):

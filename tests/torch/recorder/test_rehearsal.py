@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -175,6 +176,51 @@ def test_state_is_known_from_the_last_step_unless_it_changed(
         assert [held(builder, i) for i in wrote] == list(map(extremes_of, state))
         if k == 3:
             between(state)
+
+
+def test_memory_that_is_written_without_a_count_is_looked_at_each_step() -> None:
+    recorder = Recorder(TraceBuilder(0), measure="extremes")
+    batch, average = np.zeros(3, np.float32), torch.ones(3)
+    target = torch.from_numpy(batch)
+    for k in range(6):
+        batch[:] = math.nan if k == 4 else k
+        average.data.mul_(2)
+        want = [extremes_of(target), extremes_of(average)]
+        recorder.restart(TraceBuilder(k))
+        with recorder:
+            torch.mul(target, average)
+        recorder.finish()
+        read = [s.index for s in recorder.builder.sites if s.role == "constant"]
+        assert [held(recorder.builder, i) for i in read] == want
+
+
+class Passed(torch.nn.Module):
+    """Calls a module that adds no site for two values in a row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.same = torch.nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first, second = x + 1, x * 100
+        passed: torch.Tensor = self.same(first) + self.same(second)
+        return passed
+
+
+def test_values_passed_through_one_module_are_summed_each_for_itself() -> None:
+    module = Passed()
+    recorder = Recorder(TraceBuilder(0), modules=module, measure="extremes")
+    for k in range(4):
+        recorder.restart(TraceBuilder(k))
+        with recorder:
+            module(torch.full((4,), float(k)))
+        recorder.finish()
+        sums = {
+            s.op: recorder.builder.summaries[s.index].total
+            for s in recorder.builder.sites[:3]
+        }
+        assert sums["aten.mul.Tensor"] == 400.0 * k
+        assert [t for op, t in sums.items() if op == "aten.add.Tensor"] == [4 * k + 4.0]
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 5)], ids=str)
