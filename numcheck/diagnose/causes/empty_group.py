@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from numcheck.diagnose.ancestry import source_of
 from numcheck.diagnose.causes.base import explain
 from numcheck.diagnose.finding import Evidence
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EmptyGroup"]
 
-_AGGREGATES = frozenset({"sum", "mean", "variance", "norm", "matmul", "scatter", "sub"})
+_AGGREGATES = frozenset({"sum", "mean", "variance", "norm", "matmul", "scatter"})
 
 
 class EmptyGroup:
@@ -49,6 +50,11 @@ class EmptyGroup:
 
 def _is_aggregate(view: StepView, behind: Ancestry) -> bool:
     """Whether it is a count, spread or difference: what was only looked up is none."""
+    computed = [s for s in behind.sites if s.effect == "compute"]
+    if computed and computed[0].family == "sub":
+        given = [source_of(view, parent) for parent in view.parents(computed[0])]
+        if given and None not in given:
+            return True  # two equal timestamps
     return any(
         site.family in _AGGREGATES or _size(site) < max(map(_size, read), default=0)
         for site in behind.sites
