@@ -124,7 +124,7 @@ def parse_value(written: str) -> float:
             "or nan"
         ) from error
     if math.isinf(value) and "inf" not in tidy.lower():
-        raise ArgumentError(f"{written!r} is above the largest float64, {_LARGEST}")
+        raise ArgumentError(f"{written!r} is beyond the largest float64, {_LARGEST}")
     if value == 0 and _SIGNIFICANT.match(tidy.lower()):
         raise ArgumentError(f"{written!r} is below the smallest float64, 4.94e-324")
     return value

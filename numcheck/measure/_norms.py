@@ -59,7 +59,12 @@ class Norms:
             difference = a - b
             if any(self._scales):
                 of_a, of_b, of_both = self._scales
-                difference = np.ldexp(a, of_both) - np.ldexp(b, of_both)
+                # Down before the difference leaves the range, up only what is small:
+                # equal elements may be as large as they like.
+                if of_both < 0:
+                    difference = np.ldexp(a, of_both) - np.ldexp(b, of_both)
+                else:
+                    difference = np.ldexp(difference, of_both)
                 a, b = np.ldexp(a, of_a), np.ldexp(b, of_b)
             self._aa += float(np.dot(a, a))
             self._bb += float(np.dot(b, b))

@@ -283,7 +283,7 @@ def test_a_damaged_file_is_an_error_that_names_it(
     [
         (["range", "fp16", "abc"], "'abc' is no number"),
         (["range", "fp16", "1/3/4"], "'1/3/4' is no number"),
-        (["range", "fp16", "1e400"], "above the largest float64"),
+        (["range", "fp16", "1e400"], "beyond the largest float64"),
         (["range", "fp16", "2^-2000"], "below the smallest float64"),
         (["range", "flot16", "1"], "did you mean 'float16'"),
         (["range", "fp61", "1"], "did you mean 'fp16'"),

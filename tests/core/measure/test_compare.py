@@ -155,6 +155,10 @@ def test_a_difference_too_small_to_square_is_still_a_difference() -> None:
     found = compare([1.0, 1e-200], [1.0, 3e-200])
     assert found.rel_l2 == pytest.approx(2e-200)
     assert found.sqnr_db == pytest.approx(20 * (200 - math.log10(2)))
+    beside = compare([1e150, 1e-200], [1e150, 3e-200])
+    assert beside.sqnr_db == pytest.approx(20 * (350 - math.log10(2)))
+    beyond = compare([1e300, 1e-200], [1e300, 3e-200])  # the largest are equal
+    assert beyond.sqnr_db == pytest.approx(20 * (500 - math.log10(2)))
     opposite = compare([1.7e308], [-1.7e308])
     assert (opposite.rel_l2, opposite.cosine) == (2.0, -1.0)
 
