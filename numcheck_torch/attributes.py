@@ -3,61 +3,86 @@
 
 A replay calls the module again, and a count in Python goes on where a buffer would be
 put back. So the attributes are put back as well: those of a call before it is made
-again, and all of them when the replay is over.
+again, and all of them when the replay is over. Tensors among them, or in containers
+among them, get the elements back that they held.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from numcheck_torch.kinds import PLAIN
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["AttributePlace", "AttributeSnapshot", "attribute_places"]
+__all__ = [
+    "AttributePlace",
+    "AttributeSnapshot",
+    "attribute_places",
+    "have_same_values",
+]
 
 AttributePlace = tuple[dict[str, Any], str]
 """A module's attributes, and a name among them."""
 
 _OWN: Final = frozenset(vars(torch.nn.Module()))  # tables of hooks and parameters
 _PLAIN: Final = (
-    bool, int, float, complex, str, bytes, tuple, torch.Tensor, list, dict, set,
+    bool, int, float, complex, str, bytes, tuple, torch.Tensor, list, dict, set, deque,
 )  # fmt: skip
+_CONTAINERS: Final = (list, dict, set, deque)
 _ABSENT: Final = object()
 _MOST: Final = 1000
 """Objects in a container that is copied at every call; a diary grows with the steps."""
+_MOST_BYTES: Final = 64 << 20
+"""Size of a tensor that is copied; a larger one is data rather than a state."""
+
+_Values = tuple[tuple[torch.Tensor, torch.Tensor], ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttributeSnapshot:
-    """Attributes as they were: (table, name, value, copy of what a container held)."""
+    """Attributes as they were.
 
-    entries: tuple[tuple[dict[str, Any], str, Any, Any], ...] = ()
+    Attributes:
+        entries: (table, name, value, copy of what a container held, tensors that the
+            value is or holds, each with a copy).
+    """
+
+    entries: tuple[tuple[dict[str, Any], str, Any, Any, _Values], ...] = ()
 
     @classmethod
     def of(
         cls, places: Iterable[AttributePlace], *, large: bool = True
     ) -> AttributeSnapshot:
         """Note the attributes at the given places; of large containers only which."""
-        found = ((table, name, table.get(name, _ABSENT)) for table, name in places)
-        return cls(
-            tuple(
-                (t, n, value, _contents(value) if large or _is_small(value) else None)
-                for t, n, value in found
-            )
-        )
+        entries = []
+        for table, name in places:
+            value = table.get(name, _ABSENT)
+            if large or _is_small(value):
+                entry = table, name, value, _contents(value), _values(value)
+            else:
+                entry = table, name, value, None, ()
+            entries.append(entry)
+        return cls(tuple(entries))
 
     def restore(self) -> None:
         """Put the attributes back, and into containers what they held."""
-        for table, name, value, held in self.entries:
+        for table, name, value, held, values in self.entries:
             if value is _ABSENT:
                 table.pop(name, None)
                 continue
             table[name] = value
             if not _is_as(value, held):
                 _refill(value, held)
+            for tensor, copied in values:
+                # What was not written may be kept for a backward, and stays untouched.
+                if not have_same_values(tensor, copied):
+                    _write_back(tensor, copied)
 
     def changed_by(self, model: torch.nn.Module) -> AttributeSnapshot:
         """Return what of it a call of the model has changed, made or taken away."""
@@ -66,17 +91,18 @@ class AttributeSnapshot:
             for entry in self.entries
             if entry[0].get(entry[1], _ABSENT) is not entry[2]
             or not _is_as(entry[2], entry[3])
+            or not all(have_same_values(t, copied) for t, copied in entry[4])
         ]
         known = {(id(table), name) for table, name in self.places}
         made = [p for p in attribute_places(model) if (id(p[0]), p[1]) not in known]
         return AttributeSnapshot(
-            (*kept, *((table, name, _ABSENT, None) for table, name in made))
+            (*kept, *((table, name, _ABSENT, None, ()) for table, name in made))
         )
 
     @property
     def places(self) -> list[AttributePlace]:
         """Where the attributes are."""
-        return [(table, name) for table, name, _, _ in self.entries]
+        return [(entry[0], entry[1]) for entry in self.entries]
 
 
 def attribute_places(model: torch.nn.Module) -> list[AttributePlace]:
@@ -93,17 +119,59 @@ def attribute_places(model: torch.nn.Module) -> list[AttributePlace]:
     ]
 
 
+def have_same_values(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors look alike and hold the same, NaN for NaN.
+
+    Example:
+        >>> nan = torch.tensor([1.0, float("nan")])
+        >>> have_same_values(nan, nan.clone())
+        True
+    """
+    a = a.detach()
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.is_floating_point() or a.is_complex():
+        return torch.allclose(a, b, rtol=0.0, atol=0.0, equal_nan=True)
+    return torch.equal(a, b)
+
+
+def _write_back(tensor: torch.Tensor, copied: torch.Tensor) -> None:
+    if tensor.shape == copied.shape:
+        tensor.detach().copy_(copied)
+    else:
+        tensor.data = copied.clone()
+
+
+def _values(value: object) -> _Values:
+    """Return the tensors that a value is or holds, each with a copy."""
+    held: Iterable[object] = (value,)
+    if isinstance(value, dict):
+        held = value.values()
+    elif isinstance(value, list | tuple | set | deque):
+        held = value
+    tensors = [t for t in held if isinstance(t, torch.Tensor) and _is_state(t)]
+    return tuple([(t, t.detach().clone()) for t in tensors])
+
+
+def _is_state(tensor: torch.Tensor) -> bool:
+    """Whether a forward may write to it; parameters are an optimizer's."""
+    if type(tensor) not in PLAIN or isinstance(tensor, torch.nn.Parameter):
+        return False
+    is_plain = tensor.layout is torch.strided and not tensor.is_meta
+    return is_plain and not tensor.is_inference() and tensor.nbytes <= _MOST_BYTES
+
+
 def _is_small(value: object) -> bool:
-    return not isinstance(value, list | dict | set) or len(value) <= _MOST
+    return not isinstance(value, _CONTAINERS) or len(value) <= _MOST
 
 
 def _contents(value: object) -> Any:
-    return value.copy() if isinstance(value, list | dict | set) else None
+    return value.copy() if isinstance(value, _CONTAINERS) else None
 
 
 def _is_as(value: object, held: object) -> bool:
     """Whether a container holds the very objects that it held."""
-    if isinstance(value, list) and isinstance(held, list):
+    if isinstance(value, list | deque) and isinstance(held, list | deque):
         return len(value) == len(held) and all(map(_is_same, value, held))
     if isinstance(value, dict) and isinstance(held, dict):
         return list(value) == list(held) and all(
@@ -121,4 +189,4 @@ def _is_same(one: object, other: object) -> bool:
 def _refill(value: Any, held: Any) -> None:
     """Give a container back what it held."""
     value.clear()
-    (value.extend if isinstance(value, list) else value.update)(held)
+    (value.extend if isinstance(value, list | deque) else value.update)(held)

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from numcheck_torch.attributes import AttributeSnapshot, attribute_places
+from numcheck_torch.attributes import (
+    AttributeSnapshot,
+    attribute_places,
+    have_same_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,8 +66,8 @@ class BufferSnapshot:
 
     def restore(self) -> None:
         """Write the buffers back; what was replaced is put back itself."""
-        self.attributes.restore()
         with torch.no_grad():
+            self.attributes.restore()
             for table, name, buffer, copied in self.entries:
                 buffer.copy_(copied)
                 table[name] = buffer
@@ -88,17 +92,11 @@ class BufferSnapshot:
         return tuple(
             (table, name)
             for table, name, buffer, copied in self.entries
-            if table.get(name) is not buffer or not _same(buffer, copied)
+            if table.get(name) is not buffer or not have_same_values(buffer, copied)
         )
 
 
 _NOTHING = BufferSnapshot(())
-
-
-def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    if a.is_floating_point() or a.is_complex():
-        return torch.allclose(a, b, rtol=0.0, atol=0.0, equal_nan=True)
-    return torch.equal(a, b)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

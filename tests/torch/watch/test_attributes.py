@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import pytest
@@ -22,11 +23,19 @@ class Keeping(nn.Module):
         self.last = last
         self.diary: list[int] = []
         self.seen: dict[str, int] = {}
+        self.recent: deque[int] = deque(maxlen=2)
+        self.total = torch.zeros(3)
+        self.sums = [torch.zeros(())]
+        self.rows = torch.zeros(1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.calls += 1
         self.diary.append(self.calls)
         self.seen[f"call {self.calls}"] = self.calls
+        self.recent.append(self.calls)
+        self.total.add_(x.sum(0))
+        self.sums[0].add_(1)
+        self.rows.data = torch.zeros(self.calls)
         self.state = self.lin(x + getattr(self, "state", 0.0)).detach()
         temperature = max(0.0, 1.0 - self.calls / self.last)
         out: torch.Tensor = self.lin(x * self.calls) / torch.tensor(temperature)
@@ -52,7 +61,11 @@ def test_a_watched_module_counts_keeps_and_writes_as_a_plain_one() -> None:
     model, called = trained(watched=True)
     called.numcheck.close()
     assert (model.calls, model.diary, model.seen) == (4, [1, 2, 3, 4], plain.seen)
+    assert model.recent == plain.recent
     assert torch.equal(model.state, plain.state)
+    assert torch.equal(model.total, plain.total)
+    assert torch.equal(model.sums[0], plain.sums[0])
+    assert torch.equal(model.rows, plain.rows)
     assert torch.equal(model.lin.weight, plain.lin.weight)
 
 
