@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import numbers
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,7 +109,7 @@ def assert_headroom(
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float))
+    return isinstance(value, numbers.Real)  # those of numpy are
 
 
 def _bits(number: float) -> str:

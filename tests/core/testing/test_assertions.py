@@ -103,6 +103,12 @@ def test_closeness_needs_a_number_of_values(wrong: Any) -> None:
         assert_close_in_format([1.0], [1.0], "fp16", ulps=wrong)
 
 
+@pytest.mark.parametrize("limit", [np.int64(1), np.float32(1)], ids=repr)
+def test_limits_may_be_numbers_of_numpy(limit: Any) -> None:
+    assert_close_in_format([1.0], [1.0], "fp16", ulps=limit)
+    assert_headroom(np.ones(2, np.float16), bits=limit)
+
+
 def test_numbers_are_named_without_their_type() -> None:
     with pytest.raises(AssertionError, match=r"\(0,\): 1\.0 against 1\.5"):
         assert_close_in_format([1.0], [1.5], "fp16")
