@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
     from numcheck.record.site import Site
+    from numcheck.record.trace import StepView
 
 __all__ = ["IntegerWrap"]
 
@@ -56,26 +57,33 @@ def _of_difference(scene: Scene) -> Explanation | None:
     """Answer where a difference of unsigned integers came back larger than both."""
     view = scene.provenance.view
     for site in scene.ancestry.integers:
-        held, read = view.summary(site), [view.summary(p) for p in site.parents]
-        if site.family != "sub" or not site.dtype.startswith("uint") or held is None:
+        held, most = view.summary(site), _largest_minuend(view, site)
+        if site.family != "sub" or not site.dtype.startswith("uint"):
             continue
-        highs = [s.high for s in read if s is not None and s.high is not None]
-        numbers = [v for k, v in site.detail if k.startswith("operand")]
-        highs += [float(v) for v in numbers if isinstance(v, int | float)]
-        if held.high is None or not highs or held.high <= max(highs):
+        if held is None or held.high is None or most is None or held.high <= most:
             continue
         seen = Evidence(
             "integer_too_large",
-            {
-                "op": site.op,
-                "dtype": site.dtype,
-                "high": held.high,
-                "most": max(highs),
-            },
+            {"op": site.op, "dtype": site.dtype, "high": held.high, "most": most},
         )
         advice = ("cast_before_arithmetic", "wider_integer")
         return explain("N053", "data", "likely", seen, advice=advice)
     return None
+
+
+def _largest_minuend(view: StepView, site: Site) -> float | None:
+    """Return what no difference is above; None where that is not known.
+
+    What takes away a negative number, or takes away so many times (``alpha=-1``), adds.
+    """
+    read = [view.summary(parent) for parent in site.parents]
+    highs = [None if s is None else s.high for s in read]
+    given = (v for k, v in site.detail if k == "alpha" or k.startswith("operand"))
+    numbers = [float(v) for v in given if isinstance(v, int | float)]
+    known = [high for high in highs if high is not None]
+    if len(known) < len(highs) or any(number < 0 for number in numbers):
+        return None
+    return max(known + numbers, default=None)
 
 
 def _had_no_reason(scene: Scene, site: Site) -> bool:

@@ -93,6 +93,18 @@ def test_an_unsigned_difference_that_wrapped_is_the_cause_of_the_overflow() -> N
     assert told(waited([500, 500]))[2] != "N053"
 
 
+def test_taking_a_negative_number_away_from_unsigned_ones_adds() -> None:
+    story = Story()
+    pixels = story.source("input", np.uint8([100, 200]))
+    more = story.op("sub", lambda a, b: (a.astype(int) - b).astype("u1"), pixels, -50)
+    w = story.source("parameter", f32(1), "w")
+    scaled = story.op("mul", np.multiply, story.cast(more, "float32"), w)
+    story.keep("loss", story.op("exp", np.exp, scaled))
+    found = diagnose(story.incident())[0]
+    assert found.id == "N104"
+    assert found.cause is None or found.cause.rule != "N053"
+
+
 def test_what_a_selection_drops_is_not_the_fault_of_large_inputs() -> None:
     def softplus(*, selects: bool) -> Incident:
         story = Story()
