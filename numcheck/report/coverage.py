@@ -130,8 +130,10 @@ def _recorded(trace: Trace, lang: str | None) -> Iterator[str]:
         yield text("report.watch.kept", lang, n=kept, steps=len(steps))
     operators = [s for s in trace.sites if s.kind == "operator"]
     if operators and steps:
-        phases = {s.phase for s in operators}
-        ordered = sorted(phases, key=_ORDER.index)
+        phases = dict.fromkeys(s.phase for s in operators)
+        # One that a later version recorded comes last.
+        known = [phase for phase in _ORDER if phase in phases]
+        ordered = [*known, *(phase for phase in phases if phase not in _ORDER)]
         named = (text(f"report.phase.{phase}", lang) for phase in ordered)
         is_single = steps[0] == steps[-1]
         yield text(

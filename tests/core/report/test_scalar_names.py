@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from numcheck.diagnose.finding import Evidence, Finding
@@ -72,3 +74,14 @@ def test_one_recorded_step_is_told_as_one(steps: tuple[int, ...], said: str) -> 
     (told,) = Coverage(Trace(sites, held)).seen("en")
     assert said in told
     assert "forward, backward" in told
+
+
+def test_a_phase_of_a_later_version_is_told_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NUMCHECK_STRICT_MESSAGES")
+    later = dataclasses.replace(Site(0, "mul", "data"), phase="search")
+    sites = (later, Site(1, "mul", "backward"), Site(2, "mul", "forward"))
+    (told,) = Coverage(Trace(sites, {(3, 0): {0: Summary(n=1)}})).seen("en")
+    assert "forward, backward, " in told
+    assert "search" in told
