@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -17,7 +18,6 @@ from numcheck.formats._arrays import (
     in_memory_order,
     widened,
 )
-from numcheck.formats._format import Format
 from numcheck.formats._registry import get
 from numcheck.measure._code_histogram import CodeHistogram
 from numcheck.measure._share_bounds import share_bounds
@@ -26,10 +26,11 @@ from numcheck.measure._tally import ElementTally, Room, WeightedTally, can_tally
 from numcheck.measure.summary import Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from numcheck.formats._format import Format
     from numcheck.measure._shares import Shares
 
     Wanted = Sequence[tuple[Format, int]]
@@ -100,7 +101,7 @@ class Fit:
 
 def fit(
     x: object,
-    formats: Iterable[object] | str | Format = DEFAULT_FORMATS,
+    formats: object = DEFAULT_FORMATS,
     *,
     max_flushed: float = 1e-3,
     min_sqnr_db: float = 15.0,
@@ -111,7 +112,7 @@ def fit(
     Args:
         x: an array or a `CodeHistogram`, for which every share is exact; or a
             `Summary`, for which shares are bounds.
-        formats: scalar formats, or one.
+        formats: scalar formats, or one, by whatever `numcheck.formats.get` takes.
         max_flushed: largest share of non-zero elements that may become zero in a
             format that is said to fit.
         min_sqnr_db: smallest signal to quantisation noise ratio of one that fits.
@@ -136,8 +137,9 @@ def fit(
         >>> found.recommended.name
         'bfloat16'
     """
-    given = [formats] if isinstance(formats, (str, Format)) else formats
-    targets = [get(fmt) for fmt in given]
+    if isinstance(formats, str) or not isinstance(formats, Iterable):
+        formats = [formats]
+    targets = [get(fmt) for fmt in formats]
     summary, basis, count = _source(x, progress)
     plain = count([(t, 0) for t in targets])
     scales = [

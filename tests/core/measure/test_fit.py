@@ -175,5 +175,8 @@ def test_arrays_without_numbers_fit_everywhere(x: object) -> None:
     assert fit(x).recommended_scaled is None
 
 
-def test_one_format_may_be_given_by_itself() -> None:
-    assert [row.format.name for row in fit([1.0], "fp16").formats] == ["float16"]
+@pytest.mark.parametrize(
+    "one", ["fp16", np.float16, np.dtype("f2"), get("fp16")], ids=repr
+)
+def test_one_format_may_be_given_by_itself(one: object) -> None:
+    assert [row.format.name for row in fit([1.0], one).formats] == ["float16"]
