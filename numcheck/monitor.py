@@ -23,12 +23,12 @@ from numcheck.record.trace import Event
 from numcheck.user_frame import warn_at_user
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
     from types import TracebackType
 
     from numcheck.diagnose.finding import Finding
-    from numcheck.diagnose.incident import Incident
+    from numcheck.diagnose.incident import Incident, Setting
     from numcheck.record.run_folder import RunWriter
     from numcheck.record.trace import Trace
 
@@ -248,7 +248,12 @@ class Monitor:
             return
         from numcheck.diagnose.dynamics.trends import exploding
 
-        self.deliver(exploding(self.events, self.step, self.rank))
+        known = self.known_settings()
+        self.deliver(exploding(self.events, self.step, self.rank, known))
+
+    def known_settings(self) -> Mapping[str, Setting]:
+        """Return what an adapter knows of the optimizer; nothing by itself."""
+        return {}
 
     def rearm(self) -> None:
         """Say that a step was healthy: an origin seen before is news again."""

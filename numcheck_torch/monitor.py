@@ -23,7 +23,7 @@ from numcheck_torch.hooks import Hooks
 from numcheck_torch.inquiry import audit, inquire
 from numcheck_torch.looking import Looking
 from numcheck_torch.loss_function import released
-from numcheck_torch.optimizers import with_closure
+from numcheck_torch.optimizers import settings_of, with_closure
 from numcheck_torch.places import nearest_place
 from numcheck_torch.sentinel import look
 from numcheck_torch.unwrap import core_of
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import FrameType
 
+    from numcheck.diagnose.incident import Setting
     from numcheck.monitor import Options
     from numcheck_torch.engine import EngineRun
     from numcheck_torch.sentinel import Reading
@@ -298,6 +299,10 @@ class TorchMonitor(Looking):
     def _clipped_away(self, total: torch.Tensor) -> None:
         """Tell that clipping by an infinite norm left zeros of all gradients."""
         tell_clipped_away(self, self.laboratory(with_update=False), total)
+
+    def known_settings(self) -> Mapping[str, Setting]:
+        """Return class and numbers of the first optimizer."""
+        return next((settings_of(o) for o in self.optimizers[:1]), {})
 
     def _healthy(self) -> None:
         self.rearm()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from numcheck_torch.decay import decay_gain
 from numcheck_torch.living import living
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ def settings_of(optimizer: torch.optim.Optimizer) -> dict[str, Setting]:
     betas = group.get("betas")
     if isinstance(betas, tuple | list) and len(betas) == 2:
         settings["beta1"], settings["beta2"] = float(betas[0]), float(betas[1])
+    gain = decay_gain(optimizer)
+    if gain is not None:
+        settings["decay_gain"] = gain
     return settings
 
 

@@ -9,6 +9,7 @@ from numcheck.diagnose.causes.base import CauseRule, Explanation
 from numcheck.diagnose.causes.cancellation import Cancellation
 from numcheck.diagnose.causes.damaged_batch import DamagedBatch
 from numcheck.diagnose.causes.damaged_state import DamagedState
+from numcheck.diagnose.causes.decay import DecayTooStrong
 from numcheck.diagnose.causes.drift import Drift, MomentumTooLarge
 from numcheck.diagnose.causes.empty_group import EmptyGroup
 from numcheck.diagnose.causes.format_range import FormatRange, RoundedToEdge
@@ -57,6 +58,7 @@ CAUSES: tuple[CauseRule, ...] = (
     EmptyGroup(),
     ZeroInitialised(),
     MomentumTooLarge(),
+    DecayTooStrong(),
     UnnormalisedTraining(),
     Unclipped(),
     NoWarmUp(),

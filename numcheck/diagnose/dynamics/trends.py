@@ -8,6 +8,7 @@ import math
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.causes.base import explain
+from numcheck.diagnose.causes.decay import decay_multiplied, too_strong
 from numcheck.diagnose.causes.rate import too_high
 from numcheck.diagnose.dynamics.headroom import drifting
 from numcheck.diagnose.finding import Evidence, Finding
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from numcheck.diagnose.causes.base import Explanation
     from numcheck.diagnose.finding import Field
-    from numcheck.diagnose.incident import Incident
+    from numcheck.diagnose.incident import Incident, Setting
     from numcheck.record.site import Phase
     from numcheck.record.trace import Event
 
@@ -36,15 +37,26 @@ def trends(incident: Incident) -> tuple[Finding, ...]:
     Only the incident's history and step are looked at. A trend is a fall or growth
     at every one of several steps, never a single spike.
     """
-    grown = exploding(incident.history, incident.step, incident.rank)
+    known = incident.settings
+    grown = exploding(incident.history, incident.step, incident.rank, known)
     found = (*grown, _spiral(incident), _drift(incident))
     return tuple(f for f in found if f is not None)
 
 
 def exploding(
-    history: Sequence[Event], step: int, rank: int = 0
+    history: Sequence[Event],
+    step: int,
+    rank: int = 0,
+    settings: Mapping[str, Setting] | None = None,
 ) -> tuple[Finding, ...]:
-    """Return a warning of a loss or gradient norm that multiplies step after step."""
+    """Return a warning of a loss or gradient norm that multiplies step after step.
+
+    Args:
+        history: scalars of the steps before.
+        step: the present one.
+        rank: whose it is.
+        settings: what is known of the optimizer.
+    """
     for name, phase in _GROWING.items():
         signed = [v for _, v in _of_late(history, name)][-IN_A_ROW - 1 :]
         if len(signed) <= IN_A_ROW or not all(map(math.isfinite, signed)):
@@ -64,14 +76,25 @@ def exploding(
                 "steps": len(window) - 1,
             },
         )
-        advice = ("smaller_learning_rate", "clip_gradients", "warm_up")
-        why = explain("N751", "dynamics", "likely", seen, advice=advice)
-        risen = rose(history)
-        if risen is not None:
-            why = too_high(risen, "likely", (seen,))
+        why = _why_it_grows(history, step, settings or {}, seen)
         site = Site(0, name, phase, kind="kept")
         return (_warning(step, rank, "N711", site, why, {"name": name}),)
     return ()
+
+
+def _why_it_grows(
+    history: Sequence[Event],
+    step: int,
+    settings: Mapping[str, Setting],
+    seen: Evidence,
+) -> Explanation:
+    if decay_multiplied(settings, step):
+        return too_strong(settings, "likely", (seen,))
+    risen = rose(history)
+    if risen is not None:
+        return too_high(risen, "likely", (seen,))
+    advice = ("smaller_learning_rate", "clip_gradients", "warm_up")
+    return explain("N751", "dynamics", "likely", seen, advice=advice)
 
 
 _GROWING: dict[str, Phase] = {"loss": "forward", "gradient_norm": "backward"}

@@ -324,6 +324,22 @@ def test_a_momentum_above_one_is_named_before_the_drift() -> None:
     assert told(incident) == ("N104", "dynamics", "N753")
 
 
+def test_weights_that_decay_alone_multiplies_are_named_before_the_drift() -> None:
+    healthy = ran("initial_parameters", "healthy")
+    settings = {"lr": 1.0, "weight_decay": 5.0, "decay_gain": 4.0}
+    incident = drifting().incident(healthy, settings=settings)
+    assert told(incident) == ("N104", "dynamics", "N763")
+    keys = [e.key for e in diagnose(incident)[0].evidence]
+    assert "decay_settings" in keys
+
+
+@pytest.mark.parametrize("gain", [0.9, 1.0, 1.01])
+def test_decay_that_shrinks_or_hardly_moves_weights_is_not_blamed(gain: float) -> None:
+    healthy = ran("initial_parameters", "healthy")
+    incident = drifting().incident(healthy, settings={"decay_gain": gain})
+    assert told(incident) == ("N104", "dynamics", "N751")
+
+
 def test_a_single_sentinel_value_is_data() -> None:
     story = Story()
     x = story.source("input", f32([1e30, 1, 2, 3]))
