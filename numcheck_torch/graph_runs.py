@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numcheck.record.site import Site
+    from numcheck.record.trace import TraceBuilder
+    from numcheck_torch.compile.again import Computed
     from numcheck_torch.compile.extra_output import Extra
     from numcheck_torch.compile.table import GraphTable, Reference
     from numcheck_torch.meters import Meter
+    from numcheck_torch.monotone import Change
     from numcheck_torch.site_log import SiteLog
 
 __all__ = ["GraphRuns"]
@@ -34,6 +37,8 @@ class _Placed:
     key: tuple[Any, ...]
     sites: list[Site]
     following: set[int]
+    changes: dict[int, Change]
+    copies: dict[int, int]
 
 
 class GraphRuns:
@@ -60,6 +65,8 @@ class GraphRuns:
         self._mark = mark
         self._placed: dict[GraphTable, _Placed] = {}
         self._started: _Started | None = None
+        self._builder: TraceBuilder | None = None
+        self._runs: dict[Computed, list[range]] = {}
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -129,33 +136,50 @@ class GraphRuns:
     def _add_sites(self, table: GraphTable, started: _Started) -> list[int]:
         """Add the rows of a graph; those of a run like the last are taken over."""
         first = len(self._log.builder.sites)
-        key = first, started.inputs, started.shapes, self._log.phase
+        run = range(first, first + len(table.rows))
+        before = self._run_before(table, started)
+        key = first, started.inputs, started.shapes, self._log.phase, before
         placed = self._placed.get(table)
         if placed is None or placed.key != key:
-            placed = self._placed[table] = _Placed(key, *self._place(table, started))
-        self._log.extend(placed.sites, placed.following)
-        return list(range(first, first + len(table.rows)))
+            placed = self._placed[table] = self._place(table, started, key)
+        self._log.extend(placed.sites, placed.following, placed.changes, placed.copies)
+        if table.phase == "forward":
+            self._runs.setdefault(table.computed, []).append(run)
+        return list(run)
+
+    def _run_before(self, table: GraphTable, started: _Started) -> int | None:
+        """Return where the forward run begins whose values a backward graph got."""
+        if self._builder is not self._log.builder:
+            self._builder = self._log.builder
+            self._runs.clear()
+        runs = self._runs.get(table.computed, ())
+        sites = [started.inputs[position] for position in table.saved]
+        found = {run.start for run in runs for site in sites if site in run}
+        return found.pop() if len(found) == 1 else None
 
     def _place(
-        self, table: GraphTable, started: _Started
-    ) -> tuple[list[Site], set[int]]:
-        first = len(self._log.builder.sites)
+        self, table: GraphTable, started: _Started, key: tuple[Any, ...]
+    ) -> _Placed:
+        first, before = key[0], key[-1]
 
         def site_of(reference: Reference) -> int | None:
             kind, number = reference
             return started.inputs[number] if kind == "input" else first + number
 
-        sites: list[Site] = []
-        following: set[int] = set()
+        placed = _Placed(key, [], set(), {}, {})
         for row, shape in zip(table.rows, started.shapes, strict=True):
-            index = first + len(sites)
+            index = first + len(placed.sites)
             parents = tuple(p for p in map(site_of, row.parents) if p is not None)
             phase = self._log.phase if row.site.phase == "forward" else row.site.phase
-            sites.append(
+            placed.sites.append(
                 dataclasses.replace(
                     row.site, index=index, parents=parents, shape=shape, phase=phase
                 )
             )
             if row.follows:
-                following.add(index)
-        return sites, following
+                placed.following.add(index)
+            elif row.again is not None and before is not None:
+                placed.copies[index] = before + row.again
+            elif row.change is not None:
+                placed.changes[index] = row.change
+        return placed

@@ -14,7 +14,7 @@ from numcheck_torch.monotone import WORTH_IT, change_of, changed, rounded
 from numcheck_torch.sums import completed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     import torch
 
@@ -191,18 +191,36 @@ class SiteLog:
         copies = {i: values[s] for i, s in self._same.items() if s in values}
         return values | copies
 
-    def extend(self, sites: Sequence[Site], following: Collection[int]) -> None:
+    def extend(
+        self,
+        sites: Sequence[Site],
+        following: Collection[int],
+        changes: Mapping[int, Change],
+        copies: Mapping[int, int],
+    ) -> None:
         """Add sites that are complete.
 
         Args:
             sites: their indices follow those there are.
             following: sites among them whose measure follows from their operand's.
+            changes: what makes the extremes of others of their one operand's.
+            copies: earlier sites whose values others have again.
         """
         self.builder.sites.extend(sites)
         for site in sites:
-            self._forget(site.index)
-            if site.index in following:
-                self._follows(site.index, site, site.parents)
+            index = site.index
+            self._forget(index)
+            if index in following:
+                self._follows(index, site, site.parents)
+            elif index in changes:
+                self._rounded[index] = self._source(site.parents[0])
+                self._changes[index] = changes[index]
+            elif index in copies:
+                self._same[index] = self._source(copies[index])
+
+    def _source(self, site: int) -> int:
+        """Return the site that measured what a site holds."""
+        return self._same.get(site, site)
 
     def restart(self, builder: TraceBuilder) -> None:
         """Go on with the next step, of which nothing is known yet."""

@@ -111,7 +111,7 @@ def _with_extremes(
         observer.compiled(table)
         with observer.unrecorded():
             inner = compiler(module, inputs, **options)
-        if not extras:
+        if not table.rows:
             return inner
         _forget_strides(len(extras))
 
@@ -120,8 +120,9 @@ def _with_extremes(
             prepared = observer.before(table, args)
             with observer.unrecorded():
                 results = list(inner(args) if is_boxed else inner(*args))
-            found = results[-len(extras) :]
-            del results[-len(extras) :]
+            own = len(results) - len(extras)
+            found = results[own:]
+            del results[own:]
             observer.after(table, extras, found, prepared, results)
             return results
 
@@ -138,5 +139,5 @@ def _forget_strides(extras: int) -> None:
     It takes saved activations from there by a slice that runs to the end.
     """
     context = TracingContext.try_get()
-    if context is not None and context.output_strides:
+    if extras and context is not None and context.output_strides:
         del context.output_strides[-extras:]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import torch
 
     from numcheck.record.site import Phase
+    from numcheck_torch.compile.again import Computed
 
 __all__ = ["JointGraph", "Place"]
 
@@ -39,10 +40,14 @@ class JointGraph:
 
     Args:
         root: the compiled module.
+
+    Attributes:
+        forward: what the backward graph may compute again.
     """
 
     def __init__(self, root: Place) -> None:
         self._root = root
+        self.forward: Computed | None = None
         # Autograd numbers nodes; the backward graph keeps the forward's numbers.
         self._forward_ops: dict[int, str] = {}
 

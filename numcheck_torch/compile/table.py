@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch.fx.experimental.symbolic_shapes import (
@@ -13,20 +13,24 @@ from torch.fx.experimental.symbolic_shapes import (
     statically_known_true,
 )
 
+from numcheck_torch.compile.again import Computed
 from numcheck_torch.compile.sizes import Sizes, expression_of
 from numcheck_torch.dtypes import MONOTONE, format_name
 from numcheck_torch.families import classify
+from numcheck_torch.monotone import WORTH_IT, change_of
 from numcheck_torch.operators import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numcheck.record.site import Effect, Family, Phase, Site
     from numcheck_torch.compile.place import JointGraph
+    from numcheck_torch.monotone import Change
     from numcheck_torch.operators import NonFiniteLiteral
 
 __all__ = ["GraphTable", "Reference", "Row", "tabulate"]
 
+_UNFUSED: Final = frozenset({"float32", "float64"})
 Reference = tuple[str, int]
 """A value of a graph: ("input", position) or ("row", number)."""
 
@@ -39,7 +43,9 @@ class Row:
         site: what the recorder will add, its parents still open.
         node: the graph's node.
         parents: operands in order.
-        follows: whether its extremes follow from those of its one operand.
+        follows: whether its extremes are those of its one operand, perhaps cast.
+        change: what makes its extremes of those of its one operand.
+        again: number of the row of the forward graph that it repeats.
         is_measured: whether its extremes are among the graph's extra outputs.
         written: position of the graph's input it overwrites.
     """
@@ -48,6 +54,8 @@ class Row:
     node: torch.fx.Node
     parents: tuple[Reference, ...]
     follows: bool
+    change: Change | None
+    again: int | None
     is_measured: bool
     written: int | None
 
@@ -62,6 +70,8 @@ class GraphTable:
         outputs: what it returns; None for what is no row and no input.
         sizes: their shapes, run by run.
         unmeasured: number of tensors whose size is only known from data.
+        computed: values of the forward graph, which a backward graph computes again.
+        saved: positions of the inputs of a backward graph that are among them.
     """
 
     phase: Phase
@@ -69,6 +79,8 @@ class GraphTable:
     outputs: list[Reference | None]
     sizes: Sizes
     unmeasured: int
+    computed: Computed
+    saved: tuple[int, ...]
 
     @property
     def measured(self) -> Iterator[tuple[int, Row]]:
@@ -86,38 +98,46 @@ def tabulate(
         phase: forward or backward.
         joint: what the forward and the backward graph have in common.
     """
+    graph = module.graph
     references: dict[torch.fx.Node, Reference] = {}
     rows: list[Row] = []
-    outputs: list[Reference | None] = []
     arguments: list[tuple[int, Any]] = []
-    inputs = 0
-    for node in module.graph.nodes:
-        if node.op == "placeholder":
-            references[node] = ("input", inputs)
-            if isinstance(_value(node), torch.SymInt):
-                arguments.append((inputs, expression_of(_value(node))))
-            inputs += 1
-        elif node.op == "call_function" and isinstance(_value(node), torch.Tensor):
+    known = joint.forward if phase == "backward" else None
+    again = {} if known is None else known.again(graph)
+    for position, node in enumerate(graph.find_nodes(op="placeholder")):
+        references[node] = ("input", position)
+        if isinstance(_value(node), torch.SymInt):
+            arguments.append((position, expression_of(_value(node))))
+    for node in graph.nodes:
+        if node.op == "call_function" and isinstance(_value(node), torch.Tensor):
             place = joint.place(_maker(node)[0], phase)
             references[node] = ("row", len(rows))
-            rows.append(_row(node, place, references))
-        elif node.op == "output":
-            outputs = [
-                references.get(n) if isinstance(n, torch.fx.Node) else None
-                for n in node.args[0]
-            ]
+            rows.append(_row(node, place, references, rows, again.get(node)))
+    if known is None:
+        numbers = {row.node: number for number, row in enumerate(rows)}
+        known = joint.forward = Computed(graph, numbers)
     sized = [_shape(_value(row.node)) for row in rows]
+    returned: Any = graph.output_node().args[0]
     return GraphTable(
         phase=phase,
         rows=rows,
-        outputs=outputs,
+        outputs=[
+            references.get(n) if isinstance(n, torch.fx.Node) else None
+            for n in returned
+        ],
         sizes=Sizes(arguments, [shape or () for shape in sized]),
         unmeasured=sized.count(None),
+        computed=known,
+        saved=known.among(graph) if again else (),
     )
 
 
 def _row(
-    node: torch.fx.Node, place: Site, references: Mapping[torch.fx.Node, Reference]
+    node: torch.fx.Node,
+    place: Site,
+    references: Mapping[torch.fx.Node, Reference],
+    rows: Sequence[Row],
+    again: int | None,
 ) -> Row:
     value = _value(node)
     maker, output = _maker(node)
@@ -137,14 +157,47 @@ def _row(
     )
     is_moved = effect in ("move", "cast") and family != "collective"
     follows = is_moved and _is_whole(maker, value, site.dtype)
+    change = None if follows else _change(maker, value, site)
+    if change is not None and not _is_known(parents[0], rows):
+        change = None
+    is_new = not follows and change is None and again is None
     return Row(
         site=site,
         node=node,
         parents=parents,
         follows=follows,
-        is_measured=not follows and _is_readable(value, site),
+        change=change,
+        again=again,
+        is_measured=is_new and _is_readable(value, site),
         written=_written(maker, references),
     )
+
+
+def _change(node: torch.fx.Node, value: torch.Tensor, site: Site) -> Change | None:
+    """Return what makes a value's extremes of its operand's, where that is worth it."""
+    before = _only_operand(node)
+    # Compilers leave out the roundings between operators in narrower formats.
+    if before is None or before.dtype != value.dtype or site.dtype not in _UNFUSED:
+        return None
+    if _shape(value) is None or site.effect != "compute":
+        return None
+    is_worth_it = statically_known_true(value.numel() >= WORTH_IT)
+    if not is_worth_it or not statically_known_true(before.numel() == value.numel()):
+        return None
+    change = change_of(site)
+    is_rounded = change is None or change.name != "sqrt" or value.device.type == "cpu"
+    return change if is_rounded else None
+
+
+def _is_known(reference: Reference, rows: Sequence[Row]) -> bool:
+    """Whether somebody knows a value's extremes, given the rows before."""
+    kind, number = reference
+    if kind == "input":
+        return True
+    row = rows[number]
+    if row.follows:
+        return _is_known(row.parents[0], rows)
+    return row.is_measured or row.change is not None or row.again is not None
 
 
 def _value(node: torch.fx.Node) -> Any:
