@@ -57,12 +57,24 @@ class AttributeSnapshot:
 
     @classmethod
     def of(
-        cls, places: Iterable[AttributePlace], *, large: bool = True
+        cls,
+        places: Iterable[AttributePlace],
+        *,
+        large: bool = True,
+        graphs: bool = True,
     ) -> AttributeSnapshot:
-        """Note the attributes at the given places; of large containers only which."""
+        """Note the attributes at the given places.
+
+        Args:
+            places: theirs.
+            large: note what large containers hold; else only which they are.
+            graphs: note values that gradients flow through as well.
+        """
         entries = []
         for table, name in places:
             value = table.get(name, _ABSENT)
+            if not graphs and _has_graph(value):
+                continue
             if large or _is_small(value):
                 entry = table, name, value, _contents(value), _values(value)
             else:
@@ -144,13 +156,21 @@ def _write_back(tensor: torch.Tensor, copied: torch.Tensor) -> None:
 
 def _values(value: object) -> _Values:
     """Return the tensors that a value is or holds, each with a copy."""
+    return tuple([(t, t.detach().clone()) for t in _tensors(value) if _is_state(t)])
+
+
+def _has_graph(value: object) -> bool:
+    return any(tensor.grad_fn is not None for tensor in _tensors(value))
+
+
+def _tensors(value: object) -> list[torch.Tensor]:
+    """Return the tensors that a value is or holds."""
     held: Iterable[object] = (value,)
     if isinstance(value, dict):
         held = value.values()
     elif isinstance(value, list | tuple | set | deque):
         held = value
-    tensors = [t for t in held if isinstance(t, torch.Tensor) and _is_state(t)]
-    return tuple([(t, t.detach().clone()) for t in tensors])
+    return [t for t in held if isinstance(t, torch.Tensor)]
 
 
 def _is_state(tensor: torch.Tensor) -> bool:

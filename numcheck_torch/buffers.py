@@ -53,8 +53,16 @@ class BufferSnapshot:
         attributes: Sequence[AttributePlace] = (),
         *,
         large: bool = True,
+        graphs: bool = True,
     ) -> BufferSnapshot:
-        """Copy the buffers at the given places, and note the attributes."""
+        """Copy the buffers at the given places, and note the attributes.
+
+        Args:
+            places: of the buffers.
+            attributes: of the attributes.
+            large: see `AttributeSnapshot.of`.
+            graphs: likewise.
+        """
         if not (places or attributes):
             return _NOTHING
         found = []
@@ -62,7 +70,8 @@ class BufferSnapshot:
             buffer = table.get(name)
             if buffer is not None:
                 found.append((table, name, buffer, buffer.detach().clone()))
-        return cls(tuple(found), AttributeSnapshot.of(attributes, large=large))
+        noted = AttributeSnapshot.of(attributes, large=large, graphs=graphs)
+        return cls(tuple(found), noted)
 
     def restore(self) -> None:
         """Write the buffers back; what was replaced is put back itself."""
@@ -148,13 +157,21 @@ class BufferWatch:
         self._changing: list[BufferPlace] | None = None
         self._attributes: list[AttributePlace] = []
 
-    def before(self, model: torch.nn.Module) -> BufferSnapshot:
-        """Return the snapshot for a call about to be made."""
+    def before(self, model: torch.nn.Module, *, is_first: bool) -> BufferSnapshot:
+        """Return the snapshot for a call about to be made.
+
+        Args:
+            model: what is called.
+            is_first: whether it is the first call of the step. What a later one finds
+                with a graph was made by an earlier one, and is made again with it.
+        """
         if self._changing is None:
             if not model.training:
                 return _NOTHING
             return BufferSnapshot.of(buffer_places(model), attribute_places(model))
-        return BufferSnapshot.of(self._changing, self._attributes, large=False)
+        return BufferSnapshot.of(
+            self._changing, self._attributes, large=False, graphs=is_first
+        )
 
     def after(self, model: torch.nn.Module, taken: BufferSnapshot) -> BufferSnapshot:
         """Return what of the snapshot is worth keeping, after the call."""

@@ -117,7 +117,7 @@ class Window:
         known = self._known.get(id(model))
         if known is None:
             known = self._known[id(model)] = BufferWatch(), generators_of(model)
-        before = known[0].before(model)
+        before = known[0].before(model, is_first=not self.program.events)
         kwargs = dict(kwargs)
         if self.program.events:
             args, kwargs = map_tensors((args, kwargs), self.program.reference)

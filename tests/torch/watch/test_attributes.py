@@ -79,3 +79,34 @@ def test_a_count_in_an_attribute_reaches_its_fault_at_the_same_step(
         called.numcheck.close()
         (found,) = (f for f in called.numcheck.findings if f.severity == "error")
         assert (found.id, found.step, found.reproduced) == ("N303", 5, True)
+
+
+class Carrying(nn.Module):
+    """Hands a state with its graph from one call of a step to the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(3, 3)
+        self.state: torch.Tensor | None = None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        before = 0.0 if self.state is None else self.state
+        self.state = self.lin(x + before)
+        return self.state.exp()
+
+
+def test_a_state_that_carries_its_graph_to_the_next_call_is_made_again() -> None:
+    model = Carrying()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    called = numcheck_torch.instrument(
+        model, optimizer, on_error="record", audit_first=True
+    )
+    for size in (1.0, 1.0, 1e4):
+        model.state = None
+        optimizer.zero_grad()
+        sum(called(torch.full((2, 3), size)).mean() for _ in range(3)).backward()
+        optimizer.step()
+    called.numcheck.close()
+    assert not [e for e in called.numcheck.events if e.name == "fault"]
+    found = next(f for f in called.numcheck.findings if f.severity == "error")
+    assert (found.id, found.step, found.reproduced) == ("N104", 2, True)
