@@ -262,7 +262,7 @@ class Recorder:
         """Run an operator and record it."""
         rehearsal = self._rehearsal
         if rehearsal is not None and self.failure is None:
-            entry = rehearsal.foreseen(overload)
+            entry = rehearsal.foreseen(overload, args, kwargs)
             if entry is not None and not self._graphs.is_paused:
                 result = overload(*args, **kwargs)
                 self._attempt(self._repeat, entry, overload, args, kwargs, result)

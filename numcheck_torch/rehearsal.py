@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Rehearsal"]
 
-Numbers = tuple[tuple[str, "str | float"], ...]
 _FEWEST: Final = 4
 """Values that are measured together rather than one by one."""
 
@@ -47,14 +46,19 @@ class Rehearsal:
         """Begin the next step."""
         self._script.rewind()
 
-    def foreseen(self, overload: OpOverload) -> Entry | None:
+    def foreseen(
+        self, overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Entry | None:
         """Return the last step's entry for an operator with nothing to look at before.
 
         None for all others, which `begin` knows.
         """
-        return self._script.foreseen(
+        entry = self._script.foreseen(
             overload, self._around.scopes.top, len(self._log.builder.sites)
         )
+        if entry is None or (entry.given and entry.given != _given(args, kwargs)):
+            return None
+        return entry
 
     def finish(self) -> None:
         """Note what the step that was read left behind."""
@@ -77,26 +81,31 @@ class Rehearsal:
         if written and not all(map(Slot.fits, slots, written)):
             self._script.cut()
             return None
-        numbers = None if entry.numbers is None else _numbers(call)
-        if numbers != entry.numbers:
-            entry = self._renumbered(entry, numbers)
+        if entry.given and entry.given != _given(call.args, call.kwargs):
+            entry = self._renumbered(entry, call)
         if entry is not None and entry.reads:
             read = [t for tensors in call.read_tensors() for t in tensors]
             self._take_reads(entry, read)
         return entry
 
-    def _renumbered(self, entry: Entry, numbers: Numbers | None) -> Entry | None:
+    def _renumbered(self, entry: Entry, call: Call) -> Entry | None:
         """Give an entry the numbers of this step; None where they change its kind."""
+        facts = call.operator.scalars(call.args, call.kwargs)
+        literals = call.operator.literals(call.args, call.kwargs)
         sites = list(entry.sites)
         for slot in entry.slots:
             at = slot.site - entry.first
-            detail = sites[at].detail[len(entry.numbers or ()) :]
-            detail = (*(numbers or ()), *detail)
-            sites[at] = dataclasses.replace(sites[at], detail=detail)
+            detail = (*facts, *sites[at].detail[entry.facts :])
+            sites[at] = dataclasses.replace(sites[at], detail=detail, literals=literals)
             if not self._log.heed(sites[at]):
                 self._script.cut()
                 return None
-        entry = dataclasses.replace(entry, sites=tuple(sites), numbers=numbers)
+        entry = dataclasses.replace(
+            entry,
+            sites=tuple(sites),
+            given=_given(call.args, call.kwargs),
+            facts=len(facts),
+        )
         self._script.replace(entry)
         return entry
 
@@ -143,10 +152,8 @@ class Rehearsal:
         for position, site in enumerate(flat):
             if site >= first:
                 known.setdefault(site, position)
-        is_derived = any(self._log.is_derived(site) for site, _, _ in outcome)
-        numbers = _numbers(call) if is_derived else None
-        is_bare = not (known or numbers or call.operator.written)
-        self._append(call.overload, first, outcome, known, numbers, is_bare=is_bare)
+        is_bare = not (known or call.operator.written)
+        self._append(call.overload, first, outcome, known, call, is_bare=is_bare)
 
     def repeat(self, what: tuple[str, str], tensor: torch.Tensor) -> int | None:
         """Take a source or kept value over; None when it is to be added anew."""
@@ -189,7 +196,7 @@ class Rehearsal:
         first: int,
         outcome: Sequence[tuple[int, torch.Tensor, bool]],
         reads: dict[int, int],
-        numbers: Numbers | None = None,
+        call: Call | None = None,
         *,
         is_bare: bool = False,
     ) -> None:
@@ -205,17 +212,12 @@ class Rehearsal:
             if is_measured and i not in bundled
         )
         entry = Entry(
-            what,
-            scope,
-            first,
-            sites,
-            pairs,
-            slots,
-            numbers,
-            is_bare,
-            bundles,
-            singles,
+            what, scope, first, sites, pairs, slots, is_bare, bundles, singles
         )
+        given = () if call is None else _given(call.args, call.kwargs)
+        if call is not None and given:
+            facts = len(call.operator.scalars(call.args, call.kwargs))
+            entry = dataclasses.replace(entry, given=given, facts=facts)
         self._script.append(entry)
 
     def _next(self, what: Any) -> Entry | None:
@@ -249,5 +251,9 @@ def _bundles(
     return tuple(tuple(found) for found in alike.values() if len(found) >= _FEWEST)
 
 
-def _numbers(call: Call) -> Numbers:
-    return call.operator.scalars(call.args, call.kwargs)
+def _given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[float, ...]:
+    """Return the plain numbers among an operator's arguments."""
+    found = [a for a in args if type(a) is float or type(a) is int]
+    if kwargs:
+        found += [a for a in kwargs.values() if type(a) is float or type(a) is int]
+    return tuple(found)

@@ -47,11 +47,12 @@ class Entry:
         sites: all sites it added.
         reads: operands that were first seen here: (position, site).
         slots: its outputs.
-        numbers: those it was given, where extremes were made of them.
         is_bare: whether it is an operator that writes to none of its arguments, each
             of which was seen before.
         bundles: positions of outputs that are measured together.
         singles: positions of outputs that are measured one by one.
+        given: plain numbers among its arguments.
+        facts: how many details of its sites tell of plain arguments.
     """
 
     what: Any
@@ -60,10 +61,11 @@ class Entry:
     sites: tuple[Site, ...]
     reads: tuple[tuple[int, int], ...]
     slots: tuple[Slot, ...]
-    numbers: tuple[tuple[str, str | float], ...] | None = None
     is_bare: bool = False
     bundles: tuple[tuple[int, ...], ...] = ()
     singles: tuple[int, ...] = ()
+    given: tuple[float, ...] = ()
+    facts: int = 0
 
     def fits(self, outputs: Sequence[torch.Tensor]) -> bool:
         """Whether outputs look like those of the last step."""

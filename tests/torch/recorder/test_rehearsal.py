@@ -194,6 +194,26 @@ def test_memory_that_is_written_without_a_count_is_looked_at_each_step() -> None
         assert [held(recorder.builder, i) for i in read] == want
 
 
+@pytest.mark.parametrize("size", [3, 1 << 15], ids=["measured", "derived"])
+@pytest.mark.parametrize("name", ["mul", "div", "add_"])
+def test_numbers_of_a_repeated_step_are_its_own(name: str, size: int) -> None:
+    recorder = Recorder(TraceBuilder(0), measure="extremes")
+    for k, number in enumerate([1.0, 1.0, math.inf, 0.5, 0.0, 3, 3]):
+        recorder.restart(TraceBuilder(k))
+        fresh = Recorder(TraceBuilder(k), measure="extremes")
+        for one in (recorder, fresh):
+            x = torch.linspace(-1.0, 1.0, size)
+            with one:
+                getattr(x, name)(number)
+            one.finish()
+        assert recorder.builder.sites == fresh.builder.sites
+        got, want = (
+            [[summary.low, summary.high] for _, summary in sorted(found.items())]
+            for found in (recorder.builder.summaries, fresh.builder.summaries)
+        )
+        np.testing.assert_array_equal(np.array(got, float), np.array(want, float))
+
+
 class Passed(torch.nn.Module):
     """Calls a module that adds no site for two values in a row."""
 
