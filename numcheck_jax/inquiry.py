@@ -18,6 +18,7 @@ from numcheck.report.experimenting import experimenting
 from numcheck_jax import observed
 from numcheck_jax.batch_watch import batch_of
 from numcheck_jax.checked import from_checks
+from numcheck_jax.feedback import Feedback
 from numcheck_jax.identity import lane_detail
 from numcheck_jax.laboratory import JaxLaboratory
 from numcheck_jax.roles import assign
@@ -49,6 +50,7 @@ class Inquiry:
     """Asks why, for one monitor.
 
     Attributes:
+        feedback: which arguments the steps hand on to one another.
         benign: places whose NaN or Inf turned out to do no harm.
         roles: what the values of a step are to the user; None before the first trace.
         measured: what the step itself measured of all its operators, where it did.
@@ -58,9 +60,10 @@ class Inquiry:
         """Work for `monitor`; `loss` picks the loss out of an output."""
         self._monitor = weakref.proxy(monitor)  # or the two would keep each other
         self._loss = loss
-        self._initial: Mapping[int, Any] = {}
+        self._initial: Mapping[int, Any] | None = None
         self._is_beside = False
         self._last: tuple[Finding, ...] = ()
+        self.feedback = Feedback()
         self.benign: set[Key] = set()
         self.roles: Roles | None = None
         self.measured: Trace | None = None
@@ -190,7 +193,7 @@ class Inquiry:
             roles,
             seen=observed.seen(result, held),
             harmed=observed.were_finite(call, roles, broken),
-            initial=self._initial,
+            initial=self._initial_state(roles),
             # What all processes made together measures nobody's share of it.
             results={} if is_share else dict(result.items()),
             beside=self._is_beside,
@@ -199,7 +202,7 @@ class Inquiry:
 
     def _keep_initial(self, call: Call, roles: Roles) -> None:
         """Hold the first step's state where it is small: drift is told by it."""
-        if self._initial or not self._monitor.is_first(call):
+        if self._initial is not None or not self._monitor.is_first(call):
             return
         state = {
             i: call.leaves[i]
@@ -208,6 +211,14 @@ class Inquiry:
         }
         if sum(getattr(x, "nbytes", 0) for x in state.values()) <= _KEPT_BYTES:
             self._initial = state
+
+    def _initial_state(self, roles: Roles) -> Mapping[int, Any] | None:
+        """Return what is held of the first step's state, as far as it is state."""
+        if self._initial is None:
+            return None
+        fed = self.feedback.positions
+        items = self._initial.items()
+        return {i: x for i, x in items if i in fed or i not in roles.presumed}
 
     def _incident(self, call: Call, trace: Trace, roles: Roles) -> Incident:
         settings = observed.settings(call, roles)

@@ -51,7 +51,8 @@ class JaxLaboratory:
         roles: what its values are to the user.
         seen: what the user really got, by place.
         harmed: the values that broke; empty when none did.
-        initial: state leaves of the first watched step, by position.
+        initial: state leaves of the first watched step, by position; None where they
+            were not kept.
         results: the values that the user really got, by place.
         beside: whether a replay runs beside float32 as well: where an audit did,
             that is compiled already.
@@ -64,7 +65,7 @@ class JaxLaboratory:
     roles: Roles
     seen: Mapping[Key, Summary]
     harmed: frozenset[Key] = frozenset()
-    initial: Mapping[int, Any] = dataclasses.field(default_factory=dict)
+    initial: Mapping[int, Any] | None = None
     results: Mapping[Key, Any] = dataclasses.field(default_factory=dict)
     beside: bool = False
     is_share: bool = False
@@ -198,10 +199,12 @@ class JaxLaboratory:
         """Run the step with the state of the first watched step.
 
         Raises:
-            CannotRunError: that state was not kept.
+            CannotRunError: that state was not kept, or there is none.
         """
-        if not self.initial:
+        if self.initial is None:
             raise CannotRunError("refusal.first_state_large")
+        if not self.initial:
+            raise CannotRunError("refusal.not_fed_back")
         leaves = list(self.call.leaves)
         for i, leaf in self.initial.items():
             if isinstance(leaf, jax.Array) and leaf.is_deleted():

@@ -188,6 +188,7 @@ class JaxMonitor(Monitor):
         call: Call | None = None
         with self._guarded("fault.capture"):
             call = capture(self.function, args, kwargs, self.step, self.rank)
+            self._inquiry.feedback.take(call.given)
             due = self._is_due() or self._is_saved()
             if due and not is_traced(call.given):
                 call = kept_alive(call)
@@ -262,6 +263,7 @@ class JaxMonitor(Monitor):
         """Start the check of what a call gave."""
         after = jax.tree.leaves((call.args, dict(call.kwargs)))
         result = result_of(out, call.given, values_of(call.given, after))
+        self._inquiry.feedback.give(result)
         watched = [(k, x) for k, x in result.items() if is_watchable(x)]
         keys = tuple(k for k, _ in watched)
         if ran is None or plan.substitute is None:

@@ -46,11 +46,14 @@ class Roles:
         kept: role of each value handed back.
         was: for a state, parameter or gradient, the position of the leaf it belongs to.
         sources: role of each argument leaf that is an array, by position.
+        presumed: of these, what is a state or parameter by nothing but a value handed
+            back that looks like its successor.
     """
 
     kept: Mapping[Key, KeptRole]
     was: Mapping[Key, int]
     sources: Mapping[int, SourceRole]
+    presumed: frozenset[int] = frozenset()
 
     def losses(self, outputs: Sequence[Key]) -> list[int] | None:
         """Return the positions of the losses among outputs; None without any."""
@@ -114,11 +117,11 @@ def assign(call: Call, program: Program, loss: Key | None = None) -> Roles:
     if loss is not None:
         kept[loss] = "loss"
         was.pop(loss, None)
-    sources = _sources(call, kept, was, found, bits)
+    sources, presumed = _sources(call, kept, was, found, bits)
     for key, owner in was.items():
         if kept[key] == "state" and sources.get(owner) == "parameter":
             kept[key] = "parameter"
-    return Roles(kept, was, sources)
+    return Roles(kept, was, sources, presumed)
 
 
 def _kept_role(
@@ -206,16 +209,19 @@ def _sources(
     was: Mapping[Key, int],
     found: Mapping[Key, Origin],
     bits: Mapping[int, int],
-) -> dict[int, SourceRole]:
+) -> tuple[dict[int, SourceRole], frozenset[int]]:
+    """Return the role of each argument leaf, and the leaves that could be no state."""
     with_gradient = {i for k, i in was.items() if kept[k] == "gradient"}
     carried = {i for k, i in was.items() if kept[k] == "state"}
     differentiated = _differentiated(found)
     roles: dict[int, SourceRole] = {}
+    presumed: set[int] = set()
     for i, bit in bits.items():
         if i in with_gradient or _PARAMETERS.match(call.names[i]):
             roles[i] = "parameter"
         elif i in carried:
             roles[i] = "parameter" if differentiated & bit else "state"
+            presumed.add(i)
         else:
             roles[i] = "target" if _TARGETS.match(call.names[i]) else "input"
-    return roles
+    return roles, frozenset(presumed)
