@@ -75,7 +75,7 @@ class Looking(Bench):
         try:
             return laboratory.is_healthy()
         except CannotRunError:
-            return False
+            return self.scale.may_search
 
     def _put_off_or_fail(self, reading: Reading) -> None:
         """Act on a bad step, at once unless it takes other ranks to run it again."""

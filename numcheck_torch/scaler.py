@@ -29,11 +29,14 @@ class ScaleWatch:
     Attributes:
         scaler: the scaler; None while none was seen.
         skips: steps skipped in a row.
+        may_search: whether the last one may be a search for the scale, as far as is
+            known without running it again.
     """
 
     def __init__(self, scaler: torch.amp.GradScaler | None = None) -> None:
         self.scaler = scaler
         self.skips = 0
+        self.may_search = False
         self._candidates: list[weakref.ref[torch.amp.GradScaler]] = []
 
     def follow(self, scaler: torch.amp.GradScaler) -> None:
@@ -82,4 +85,5 @@ class ScaleWatch:
         self.skips += 1
         value = self.value
         collapsed = value is not None and value < 1.0
+        self.may_search = loss_is_finite and not collapsed
         return not loss_is_finite or collapsed or self.skips in _PATIENCE

@@ -61,6 +61,28 @@ def test_a_search_for_the_scale_is_no_finding(scaling: dict[str, Any]) -> None:
     assert monitor.findings == ()
 
 
+@pytest.mark.parametrize("level", ["watch", "trace"])
+def test_a_search_in_steps_that_cannot_be_run_again_is_no_finding(level: Any) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**18)
+    monitor = numcheck_torch.instrument(model, level=level).numcheck
+    x = torch.empty(8, 4)
+    for _ in range(9):
+        x.copy_(torch.randn(8, 4) * 8)
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = model(x).float().square().mean()
+        scaler.scale(loss).backward()
+        x.zero_()
+        scaler.step(optimizer)
+        scaler.update()
+    monitor.close()
+    assert skips(monitor) > 4
+    assert monitor.findings == ()
+
+
 def test_a_scale_that_falls_for_ever_is_the_operator_that_never_heals() -> None:
     def never(out: torch.Tensor, step: int) -> torch.Tensor:
         nothing = (out.float() - out.float().detach()).abs()
