@@ -74,6 +74,11 @@ class Options:
     experiments: bool = True
     check_data: bool = False
 
+    @property
+    def wants_audits(self) -> bool:
+        """Whether steps may be audited at all."""
+        return self.audit_first or self.every is not None
+
     def __post_init__(self) -> None:
         """Check every field once, at the border.
 
@@ -239,8 +244,7 @@ class Monitor:
 
         Under ``audit_first=False`` without ``every`` the user wants no audits at all.
         """
-        wanted = self.options.audit_first or self.options.every is not None
-        return wanted and self._growth.wants_audit(self.step)
+        return self.options.wants_audits and self._growth.wants_audit(self.step)
 
     def heed_growth(self) -> None:
         """Deliver a warning where loss or gradients multiply step after step."""

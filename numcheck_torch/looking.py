@@ -11,13 +11,17 @@ from numcheck_torch import modes
 from numcheck_torch.bench import Bench
 from numcheck_torch.deferred import Deferred
 from numcheck_torch.distributed.sharding import is_spread
+from numcheck_torch.optimizers import settings_of
 from numcheck_torch.sentinel import look
+from numcheck_torch.states import small_states
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import torch
 
+    from numcheck.diagnose.incident import Setting
+    from numcheck.diagnose.still_watch import StillWatch
     from numcheck_torch.boundary import Checked
     from numcheck_torch.laboratory import TorchLaboratory
     from numcheck_torch.program import Program
@@ -30,6 +34,7 @@ class Looking(Bench):
     """A monitor that looks; `TorchMonitor` adds when, and what comes of it."""
 
     _deferred: Deferred | None = None
+    _still: StillWatch
     _put_off: tuple[int, Program, Reading] | None = None
 
     def _failed(self, reading: Reading, *, unscaled: bool = False) -> None:
@@ -37,6 +42,16 @@ class Looking(Bench):
 
     def _healthy(self) -> None:
         raise NotImplementedError
+
+    def known_settings(self) -> Mapping[str, Setting]:
+        """Return class and numbers of the first optimizer."""
+        return next((settings_of(o) for o in self.optimizers[:1]), {})
+
+    def claim_still_audit(self) -> bool:
+        """Whether to audit this step for a buffer that stopped moving in few bits."""
+        if not (self.options.wants_audits and self._still.wants_values(self.step)):
+            return False
+        return self._still.take(modes.outside(small_states, self.model))
 
     def _clipped_away(self, total: torch.Tensor) -> None:
         raise NotImplementedError

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from numcheck.datacheck.watching import BatchWatch
+from numcheck.diagnose.still_watch import StillWatch
 from numcheck.errors import NonFiniteError
 from numcheck_torch.batch_watch import look_at_batch
 from numcheck_torch.boundary import BOUNDARY
@@ -23,7 +24,7 @@ from numcheck_torch.hooks import Hooks
 from numcheck_torch.inquiry import audit, inquire
 from numcheck_torch.looking import Looking
 from numcheck_torch.loss_function import released
-from numcheck_torch.optimizers import settings_of, with_closure
+from numcheck_torch.optimizers import with_closure
 from numcheck_torch.places import nearest_place
 from numcheck_torch.sentinel import look
 from numcheck_torch.unwrap import core_of
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import FrameType
 
-    from numcheck.diagnose.incident import Setting
     from numcheck.monitor import Options
     from numcheck_torch.engine import EngineRun
     from numcheck_torch.sentinel import Reading
@@ -67,6 +67,7 @@ class TorchMonitor(Looking):
         super().__init__(model, options, optimizers, scaler, owner)
         parts = [model] if isinstance(model, torch.nn.Module) else [*model.values()]
         self._audit_due = options.audit_first
+        self._still = StillWatch()
         self._is_bad = False
         self._waits = sync
         self._told_uncalled = False
@@ -300,16 +301,13 @@ class TorchMonitor(Looking):
         """Tell that clipping by an infinite norm left zeros of all gradients."""
         tell_clipped_away(self, self.laboratory(with_update=False), total)
 
-    def known_settings(self) -> Mapping[str, Setting]:
-        """Return class and numbers of the first optimizer."""
-        return next((settings_of(o) for o in self.optimizers[:1]), {})
-
     def _healthy(self) -> None:
         self.rearm()
         self.scale.applied()
         every = self.options.every
         is_sampled = every is not None and self.step % every == 0
-        if self._audit_due or is_sampled or self.claim_growth_audit():
+        claimed = self.claim_growth_audit() or self.claim_still_audit()
+        if self._audit_due or is_sampled or claimed:
             self._audit_due = False
             audit(self, self.laboratory(with_update=True))
         self.heed_growth()

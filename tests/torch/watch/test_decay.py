@@ -63,7 +63,8 @@ def test_a_training_that_strong_decay_blows_up_names_the_decay() -> None:
         optimizer.zero_grad()
         (model(x) - x[:, :1]).square().mean().backward()
         optimizer.step()
-    causes = {f.severity: f.cause for f in watched.numcheck.findings}
+    monitor: numcheck_torch.TorchMonitor = watched.numcheck  # type: ignore[assignment]
+    causes = {f.severity: f.cause for f in monitor.findings}
     assert {s: c.rule for s, c in causes.items() if c is not None} == {
         "warning": "N763",
         "error": "N763",
