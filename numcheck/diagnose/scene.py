@@ -9,6 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.ancestry import ancestry
+from numcheck.diagnose.load import format_of
 
 if TYPE_CHECKING:
     from numcheck.diagnose.ancestry import Ancestry
@@ -173,3 +174,13 @@ class Scene:
         """Largest finite magnitude among the operands; None where not known."""
         known = [o.amax for o in self.operands if o.amax is not None]
         return max(known, default=None)
+
+    @functools.cached_property
+    def squares_fit(self) -> bool:
+        """Whether no sum of squares of what the operator reads can leave its format."""
+        limit, amax = format_of(self.site), self.largest_operand
+        read = [o.summary for o in self.operands if o.site is not None]
+        known = [s for s in read if s is not None and s.amax is not None]
+        if limit is None or amax is None or not known or len(known) < len(read):
+            return False
+        return max(s.n for s in known) * amax * amax < limit.max

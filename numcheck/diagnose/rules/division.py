@@ -40,12 +40,12 @@ class Division:
 def _is_flat(scene: Scene) -> bool:
     """Whether a normalisation in one operator divided a spread of zero by itself.
 
-    Nothing it reads is large enough for its sum of squares to overflow.
+    An epsilon would keep its divisor from zero.
     """
-    limit, amax = format_of(scene.site), scene.largest_operand
+    limit, epsilon = format_of(scene.site), scene.fact("eps")
     if scene.site.family not in _FUSED or scene.kind != "nan":
         return False
-    if limit is None or amax is None:
+    if limit is None or not scene.squares_fit:
         return False
-    terms = max(o.summary.n for o in scene.operands if o.summary is not None)
-    return terms * amax * amax < limit.max
+    is_kept = isinstance(epsilon, int | float) and epsilon >= limit.smallest_subnormal
+    return not is_kept

@@ -139,6 +139,19 @@ def test_a_fused_normalisation_of_nothing_is_no_overflow(
     assert told(story.incident())[0] == rule
 
 
+@pytest.mark.parametrize(("eps", "rule"), [(1e-5, "N313"), (0.0, "N304")])
+def test_an_epsilon_keeps_the_divisor_of_a_normalisation_from_zero(
+    eps: float, rule: str
+) -> None:
+    """Then a faulty kernel, say, gave the NaN."""
+    story = Story()
+    v = story.source("input", np.ones((2, 4), f32))
+    nan = f32(np.nan)
+    out = story.op("normalisation", lambda v: v * nan, v, detail=(("eps", eps),))
+    story.keep("loss", out)
+    assert told(story.incident())[0] == rule
+
+
 @pytest.mark.parametrize(
     ("came_in", "factor", "rule"), [(2e38, 3.0, "N756"), (20.0, 1e38, "N359")]
 )
