@@ -23,6 +23,7 @@ from numcheck_torch.generators import PutBack, generators_of
 from numcheck_torch.host_random import HostState
 from numcheck_torch.places import call_at
 from numcheck_torch.program import Operation, Slot
+from numcheck_torch.rewriting import ParametersBack
 from numcheck_torch.trees import map_leaves, named_tensors, tensors
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def undisturbed(model: torch.nn.Module) -> Iterator[None]:
     random, host = RandomState.now(generators_of(model)), HostState.now()
     state = BufferSnapshot.of(buffer_places(model), attribute_places(model))
     try:
-        with PutBack():
+        with PutBack(), ParametersBack(model):
             yield
     finally:
         state.restore()
