@@ -332,10 +332,6 @@ class SiteLog:
         found = self.memory.find(tensor)
         return self._same.get(found, found) if isinstance(found, int) else -1
 
-    def is_derived(self, index: int) -> bool:
-        """Whether a site's extremes depend on a number the operator was given."""
-        return index in self._changes
-
 
 def _is_moved(site: Site) -> bool:
     """Whether a site only hands on what one other holds."""
