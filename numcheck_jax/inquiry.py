@@ -192,7 +192,9 @@ class Inquiry:
             program,
             roles,
             seen=observed.seen(result, held),
-            harmed=observed.were_finite(call, roles, broken),
+            harmed=observed.were_finite(
+                call, roles, broken, self._unrelated(call, roles)
+            ),
             initial=self._initial_state(roles),
             # What all processes made together measures nobody's share of it.
             results={} if is_share else dict(result.items()),
@@ -216,9 +218,14 @@ class Inquiry:
         """Return what is held of the first step's state, as far as it is state."""
         if self._initial is None:
             return None
-        fed = self.feedback.positions
-        items = self._initial.items()
-        return {i: x for i, x in items if i in fed or i not in roles.presumed}
+        unfed = roles.presumed - self.feedback.positions
+        return {i: x for i, x in self._initial.items() if i not in unfed}
+
+    def _unrelated(self, call: Call, roles: Roles) -> frozenset[int]:
+        """Return the arguments that are no state, as far as the calls so far show."""
+        if self._monitor.is_first(call):
+            return frozenset()
+        return roles.presumed - self.feedback.positions
 
     def _incident(self, call: Call, trace: Trace, roles: Roles) -> Incident:
         settings = observed.settings(call, roles)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from numcheck.errors import ArgumentError, ArgumentTypeError, NonFiniteError
 from numcheck.monitor import options_from
 from numcheck_jax.frames import outside
+from numcheck_jax.jitted import without_instance
 from numcheck_jax.monitor import JaxMonitor
 from numcheck_jax.refusal import check_function
 
@@ -27,18 +28,24 @@ class Watched:
         numcheck: its monitor.
     """
 
-    def __init__(self, function: Callable[..., Any], monitor: JaxMonitor) -> None:
-        """Stand in for `function`."""
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        monitor: JaxMonitor,
+        bound: tuple[Any, ...] = (),
+    ) -> None:
+        """Stand in for `function`, whose first arguments are `bound`."""
         functools.update_wrapper(self, function, updated=())
         self.numcheck = monitor
         self._function = function
+        self._bound = bound
         monitor.belongs_to(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function; see it for arguments and results."""
         __tracebackhide__ = True
         try:
-            return self.numcheck.call(args, kwargs)
+            return self.numcheck.call((*self._bound, *args), kwargs)
         except Exception as error:
             # Between the user's frames ours would only be in the way.
             found = isinstance(error, NonFiniteError)
@@ -125,12 +132,13 @@ def instrument(
         # Watched once is enough; the later settings count.
         function.numcheck.close()
         function = function._function
+    unbound, bound = without_instance(function)
     monitor = JaxMonitor(
-        function,
+        unbound,
         options_from(options, ("lag", "loss", "rollback", "save")),
         lag=lag,
         loss=loss,
         rollback=rollback,
         save=save,
     )
-    return Watched(function, monitor)
+    return Watched(function, monitor, bound)

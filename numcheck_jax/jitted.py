@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import types
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from numcheck_jax.capture import Call
 
-__all__ = ["compiler_options", "traced_leaves", "without_options"]
+__all__ = ["compiler_options", "traced_leaves", "without_instance", "without_options"]
 
 _BARE: Final[weakref.WeakKeyDictionary[Any, Callable[..., Any]]] = (
     weakref.WeakKeyDictionary()
@@ -51,6 +52,20 @@ def traced_leaves(call: Call) -> frozenset[int] | None:
     ]
     flags = [is_traced for is_traced, x in owners for _ in range(x.num_leaves)]
     return frozenset(i for i, is_traced in enumerate(flags) if is_traced)
+
+
+def without_instance(
+    function: Callable[..., Any],
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Return the function of a jitted method, and the instance it is bound to.
+
+    What a bound method tells of its jit, such as the numbers of static arguments,
+    counts the instance.
+    """
+    inner = getattr(function, "__func__", None)
+    if isinstance(function, types.MethodType) and isinstance(inner, jax.stages.Wrapped):
+        return inner, (function.__self__,)
+    return function, ()
 
 
 def without_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -62,15 +62,23 @@ def _of_norm(size: int, norm: float) -> Summary:
     return Summary(size, nan=0, low=-abs(norm), high=abs(norm))
 
 
-def were_finite(call: Call, roles: Roles, keys: Sequence[Key]) -> frozenset[Key]:
+def were_finite(
+    call: Call, roles: Roles, keys: Sequence[Key], unrelated: frozenset[int]
+) -> frozenset[Key]:
     """Return the values of which what they continue was finite before the step.
 
     A value that continues nothing was not there before, so nothing was wrong with it.
+
+    Args:
+        call: the step.
+        roles: what its values are to the user.
+        keys: places of the values.
+        unrelated: positions of the arguments that nothing continues after all.
     """
     continued: dict[Key, Any] = {}
     for key in keys:
         position = roles.was.get(key)
-        if position is None or roles.kept[key] == "gradient":
+        if position is None or position in unrelated or roles.kept[key] == "gradient":
             continue
         leaf = call.leaves[position]
         if not _is_gone(leaf):

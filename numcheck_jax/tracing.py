@@ -77,6 +77,8 @@ def trace(call: Call, leaves: Sequence[Any]) -> Program:
     Raises:
         CannotRunError: as `program_of`.
     """
+    if isinstance(call.function, jax.stages.Compiled):
+        raise CannotRunError("refusal.compiled")
     for leaf in leaves:
         if isinstance(leaf, jax.Ref):
             raise CannotRunError("refusal.mutable_large")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
 from typing import Any
 
@@ -118,3 +119,34 @@ def test_copies_and_pickles_are_the_plain_function_or_the_decorated_name() -> No
         assert again is plain
     for again in (copy.deepcopy(decorated), pickle.loads(pickle.dumps(decorated))):
         assert again is decorated
+
+
+def test_function_compiled_beforehand_says_what_to_instrument_instead() -> None:
+    step = numcheck_jax.instrument(
+        jax.jit(jnp.log).lower(ONES).compile(), on_error="record", audit_first=False
+    )
+    step(-ONES)
+    step.numcheck.close()
+    (finding,) = step.numcheck.findings
+    assert finding.id == "N903"
+    assert "refusal.compiled" in [e.fields.get("why") for e in finding.evidence]
+
+
+class Scaled:
+    """Holds a jitted method of which the instance and a number are static."""
+
+    @functools.partial(jax.jit, static_argnums=(0, 2))
+    def log(self, x: Any, times: int) -> Any:
+        return jnp.log(x) * sum(range(times))
+
+
+@pytest.mark.parametrize("level", ["watch", "anchors", "trace"])
+def test_jitted_method_with_static_arguments_is_measured_and_run_again(
+    level: Any,
+) -> None:
+    step = numcheck_jax.instrument(Scaled().log, level=level, on_error="record")
+    step(ONES, 3)
+    step(-ONES, 3)
+    step.numcheck.close()
+    assert [f.site.op for f in step.numcheck.findings] == ["log"]
+    assert [e for e in step.numcheck.events if e.name == "fault"] == []

@@ -94,3 +94,21 @@ def test_modules_changed_in_place_are_fed_back() -> None:
     for _ in range(5):
         step(counter, ONES)
     assert "refusal.not_fed_back" not in reasons(the_error(step))
+
+
+@pytest.mark.parametrize("bad", [jnp.inf, jnp.nan], ids=["inf", "nan"])
+def test_bad_input_of_a_function_without_state_is_told(bad: float) -> None:
+    step = numcheck_jax.instrument(jax.jit(lambda x: jnp.sin(x) * 2), on_error="record")
+    for x in (ONES, ONES.at[1].set(bad)):
+        step(x)
+    assert the_error(step).severity == "error"
+
+
+def test_state_that_was_infinite_from_the_start_is_no_harm() -> None:
+    function = jax.jit(lambda least, x: jnp.minimum(least, x.at[0].set(jnp.inf)))
+    step = numcheck_jax.instrument(function, on_error="record")
+    least = jnp.inf * ONES
+    for size in (3.0, 2.0, 1.0):
+        least = step(least, size * ONES)
+    step.numcheck.close()
+    assert step.numcheck.findings == ()
