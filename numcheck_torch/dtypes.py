@@ -16,7 +16,16 @@ __all__ = [
     "smallest_normal",
 ]
 
-LOW_PRECISION: Final = frozenset({torch.float16, torch.bfloat16})
+LOW_PRECISION: Final = frozenset(
+    {
+        torch.float16,
+        torch.bfloat16,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+        torch.float8_e4m3fnuz,
+        torch.float8_e5m2fnuz,
+    }
+)
 """Floating-point formats narrower than float32 that programs compute in."""
 
 MONOTONE: Final = frozenset({"float16", "bfloat16", "float32", "float64"})

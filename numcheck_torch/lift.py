@@ -2,9 +2,10 @@
 """Runs a program with its lower-precision formats lifted to a wider one.
 
 The lift sits below autocast and below the program's own casts: whatever asks for
-float16 or bfloat16 gets the wider format instead, whether by ``.half()``, a ``dtype=``
-argument, a factory function or autocast. Lifting every dtype to itself goes the same
-way and must give the bit-equal program; where it does not, a lift proves nothing.
+float16, bfloat16 or float8 gets the wider format instead, whether by ``.half()``, a
+``dtype=`` argument, a factory function or autocast. Lifting every dtype to itself goes
+the same way and must give the bit-equal program; where it does not, a lift proves
+nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.record.notice import notice
 from numcheck_torch.dtypes import LOW_PRECISION
 from numcheck_torch.operators import describe
+from numcheck_torch.scaled_products import wide_product
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +44,7 @@ def lifted_dtypes(dtype: torch.dtype | None) -> dict[torch.dtype, torch.dtype]:
         torch.float64
     """
     if dtype == torch.bfloat16:
-        return {torch.float16: dtype}
+        return {d: dtype for d in LOW_PRECISION if d != dtype}
     low = set(LOW_PRECISION)
     if dtype == torch.float64:
         low.add(torch.float32)
@@ -91,7 +93,8 @@ class Lift(TorchDispatchMode):
 
         args = self._rewrite(args, lift)
         keywords = self._rewrite(keywords, lift)
-        return func(*args, **keywords)
+        product = wide_product(operator.name, operator.operands(args, keywords))
+        return func(*args, **keywords) if product is None else product
 
     def _rewrite(self, tree: Any, lift: Callable[[torch.Tensor], torch.Tensor]) -> Any:
         tree = tree_map_only(torch.Tensor, lift, tree)

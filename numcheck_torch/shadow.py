@@ -20,6 +20,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_map_only
 
 from numcheck_torch.lift import lifted_dtypes
+from numcheck_torch.scaled_products import wide_product
 from numcheck_torch.statistics import WITHOUT_FLOAT64
 
 if TYPE_CHECKING:
@@ -173,7 +174,9 @@ class Shadow:
                 self._fall_back(operator)
             return None
         try:
-            result = overload(*prepared.args, **prepared.kwargs)
+            result = wide_product(operator.name, named.items())
+            if result is None:
+                result = overload(*prepared.args, **prepared.kwargs)
         except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError):
             self._fall_back(operator)
             return None

@@ -205,6 +205,7 @@ def _of_departed(incident: Incident, provenance: Provenance, lost: Departed) -> 
     ids: dict[FaultKind, str] = {
         "underflow": "N201" if is_gradient else "N202",
         "stagnation": "N401",
+        "saturation": "N108",
         "departure": "N402",
     }
     id_, fields = ids.get(lost.kind, ""), {}
@@ -216,7 +217,8 @@ def _of_departed(incident: Incident, provenance: Provenance, lost: Departed) -> 
     seen = Evidence("departs", {"error": departures.get(lost.harm[0].index, 0.0)})
     return Finding(
         id=id_,
-        severity="error",
+        # Cutting off may be meant, as it is where weights are quantised.
+        severity="warning" if lost.kind == "saturation" else "error",
         site=lost.site,
         step=incident.step,
         kind=lost.kind,

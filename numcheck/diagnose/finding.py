@@ -39,6 +39,7 @@ FaultKind = Literal[
     "inf",
     "underflow",
     "stagnation",
+    "saturation",
     "departure",
     "drift",
     "data",

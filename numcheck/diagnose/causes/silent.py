@@ -15,6 +15,7 @@ __all__ = ["why_silent"]
 _BY_FINDING: dict[str, tuple[str, tuple[str, ...]]] = {
     "N201": ("N251", ("scale_the_loss", "bfloat16")),
     "N202": ("N252", ("float32_here", "rescale")),
+    "N108": ("N151", ("scale_to_range", "float32_here")),
     "N402": ("N453", ("float32_here",)),
     "N401": ("N451", ("float32_accumulator", "integer_counter", "float32_master")),
 }

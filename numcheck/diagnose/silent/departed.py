@@ -19,7 +19,7 @@ class Departed:
 
     Attributes:
         site: the operator.
-        kind: ``underflow``, ``stagnation``, or the infinity it hides.
+        kind: ``underflow``, ``stagnation``, ``saturation``, or the infinity it hides.
         evidence: the measured numbers.
         harm: kept values that depart because of it, most important first.
         on_the_way: sites that depart, by index.

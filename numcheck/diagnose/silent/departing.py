@@ -10,6 +10,7 @@ from numcheck.diagnose.harm import harm_rank
 from numcheck.diagnose.silent.departed import Departed
 from numcheck.diagnose.silent.flushed import flushed
 from numcheck.diagnose.silent.frozen import frozen
+from numcheck.diagnose.silent.saturated import saturated
 from numcheck.diagnose.silent.stagnant import stagnant
 from numcheck.diagnose.silent.still_buffers import still_buffers
 from numcheck.diagnose.silent.unresolved import unresolved
@@ -119,4 +120,5 @@ def _how(
         is_birth = not health.bad_parents(site) and health.is_real(index)
         return ((held.kind if held else None) or "inf", ()) if is_birth else None
     view = provenance.view
-    return flushed(view, site) or stagnant(view, site) or unresolved(view, site)
+    ways = (flushed, saturated, stagnant, unresolved)
+    return next((lost for way in ways if (lost := way(view, site)) is not None), None)

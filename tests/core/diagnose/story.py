@@ -81,10 +81,12 @@ class Story:
         )  # fmt: skip
         return self._add(site, array, _wide(np.asarray(shadow)))
 
-    def cast(self, value: Value, dtype: str, **fields: Any) -> Value:
-        """Convert to a format; the shadow stays in float32."""
+    def cast(
+        self, value: Value, dtype: str, *, most: float = np.inf, **fields: Any
+    ) -> Value:
+        """Convert to a format, cutting off at `most`; the shadow stays in float32."""
         with np.errstate(all="ignore"):
-            array = value.array.astype(dtype)
+            array = np.clip(value.array, -most, most).astype(dtype)
         site = Site(
             0, "convert", fields.pop("phase", "forward"), effect="cast", dtype=dtype,
             shape=array.shape, parents=(value.index,), family="cast", **fields,

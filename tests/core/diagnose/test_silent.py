@@ -51,6 +51,18 @@ def test_a_scaled_gradient_and_a_wider_range_are_not() -> None:
     assert found(small_gradient(1.0, "bfloat16")) == ()
 
 
+@pytest.mark.parametrize(("largest", "told"), [(4e3, True), (448.0, False)])
+def test_a_conversion_that_cuts_off_most_of_a_value_is_a_warning(
+    largest: float, told: bool
+) -> None:
+    story = Story()
+    x = story.source("parameter", np.linspace(1, largest, 64).astype(f32), "x")
+    cut = story.cast(x, "float8_e4m3fn", most=448)
+    story.keep("loss", story.cast(cut, "float32"))
+    findings = found(story)
+    assert [(f.id, f.severity) for f in findings] == [("N108", "warning")] * told
+
+
 @pytest.mark.parametrize(("scale", "lost"), [(1e-5, 1), (16.0, 0)])
 def test_the_slope_of_a_mean_over_many_is_lost_in_half_unless_scaled(
     scale: float, lost: int
