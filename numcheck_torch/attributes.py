@@ -93,7 +93,7 @@ class AttributeSnapshot:
                 _refill(value, held)
             for tensor, copied in values:
                 # What was not written may be kept for a backward, and stays untouched.
-                if not have_same_values(tensor, copied):
+                if not (_is_freed(tensor) or have_same_values(tensor, copied)):
                     _write_back(tensor, copied)
 
     def changed_by(self, model: torch.nn.Module) -> AttributeSnapshot:
@@ -103,7 +103,9 @@ class AttributeSnapshot:
             for entry in self.entries
             if entry[0].get(entry[1], _ABSENT) is not entry[2]
             or not _is_as(entry[2], entry[3])
-            or not all(have_same_values(t, copied) for t, copied in entry[4])
+            or not all(
+                _is_freed(t) or have_same_values(t, copied) for t, copied in entry[4]
+            )
         ]
         known = {(id(table), name) for table, name in self.places}
         made = [p for p in attribute_places(model) if (id(p[0]), p[1]) not in known]
@@ -178,7 +180,14 @@ def _is_state(tensor: torch.Tensor) -> bool:
     if type(tensor) not in PLAIN or isinstance(tensor, torch.nn.Parameter):
         return False
     is_plain = tensor.layout is torch.strided and not tensor.is_meta
-    return is_plain and not tensor.is_inference() and tensor.nbytes <= _MOST_BYTES
+    if not is_plain or tensor.is_inference() or tensor.nbytes > _MOST_BYTES:
+        return False
+    return not _is_freed(tensor)
+
+
+def _is_freed(tensor: torch.Tensor) -> bool:
+    """Whether its memory was given back meanwhile, as sharded models do."""
+    return tensor.untyped_storage().nbytes() == 0
 
 
 def _is_small(value: object) -> bool:

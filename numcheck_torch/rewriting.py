@@ -52,7 +52,9 @@ class ParametersBack(LiveMode):
         with torch.no_grad():
             for storage, copies in self._before.items():
                 for value, copied in zip(self._values[storage], copies, strict=True):
-                    value.copy_(copied)
+                    # A sharded model gives memory back between its calls.
+                    if value.untyped_storage().nbytes():
+                        value.copy_(copied)
 
     def _run(
         self, overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
