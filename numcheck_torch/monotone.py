@@ -9,7 +9,9 @@ multiplying with its reciprocal.
 
 from __future__ import annotations
 
+import ctypes
 import math
+import operator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import ml_dtypes
@@ -27,24 +29,38 @@ __all__ = ["WORTH_IT", "Change", "change_of", "changed", "of_extremes", "rounded
 
 WORTH_IT: Final = 1 << 14
 """Elements from which on it is cheaper than looking at all of them."""
+_BEYOND: Final = 1 << 1023
 
-_WITH_NUMBER: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "mul": np.multiply,
-    "add": np.add,
-    "sub": np.subtract,
+# In float64, which holds what they make of two numbers in float32 exactly enough to
+# be rounded once more as if at once.
+_WITH_NUMBER: Final[dict[str, Callable[[float, float], float]]] = {
+    "mul": operator.mul,
+    "add": operator.add,
+    "sub": operator.sub,
 }
-_ALONE: Final[dict[str, Callable[[Any], Any]]] = {
-    "sqrt": np.sqrt,
-    "neg": np.negative,
-    "relu": lambda x: np.maximum(x, np.float32(0)),
+_ALONE: Final[dict[str, Callable[[float], float]]] = {
+    "sqrt": lambda x: math.sqrt(x) if x >= 0 else math.nan,
+    "neg": operator.neg,
+    "relu": lambda x: 0.0 if x < 0 else x,
 }
+
+
+def _single(x: float) -> float:
+    """Round to float32; arrays of one take ten times as long."""
+    return ctypes.c_float(x).value
+
+
 # The format they are computed in, and the one of the result.
-_COMPUTED: Final[dict[str, tuple[Any, Any]]] = {
-    "float16": (np.float32, np.float16),
-    "bfloat16": (np.float32, ml_dtypes.bfloat16),
-    "float32": (np.float32, np.float32),
-    "float64": (np.float64, np.float64),
+_COMPUTED: Final[dict[str, tuple[Callable[[float], float], Callable[[Any], Any]]]] = {
+    "float16": (_single, np.float16),
+    "bfloat16": (_single, ml_dtypes.bfloat16),
+    "float32": (_single, float),
+    "float64": (float, float),
 }
+_WIDENING: Final = frozenset(
+    {(narrow, "float32") for narrow in ("float16", "bfloat16")}
+    | {(narrow, "float64") for narrow in ("float16", "bfloat16", "float32")}
+)
 _OVERLOADS: Final = frozenset({"Tensor", "Scalar", "default"})
 
 
@@ -77,8 +93,7 @@ def change_of(site: Site) -> Change | None:
     if name not in _WITH_NUMBER or facts or not isinstance(number, int | float):
         return None
     computed, _ = _COMPUTED[site.dtype]
-    with np.errstate(over="ignore"):
-        is_finite = bool(np.isfinite(computed(number)))
+    is_finite = abs(number) < _BEYOND and math.isfinite(computed(float(number)))
     # Zero times infinity may hide between the extremes.
     return Change(name, float(number)) if is_finite else None
 
@@ -95,16 +110,17 @@ def changed(summary: Summary, change: Change, dtype: str) -> Summary:
     if summary.low is None or summary.high is None:
         return Summary(n=summary.n)
     computed, result = _COMPUTED[dtype]
-    ends = computed(summary.low), computed(summary.high)
-    # Numbers one by one: arrays of two take ten times as long.
-    with np.errstate(all="ignore"):
-        if change.number is None:
-            alone = _ALONE[change.name]
-            found = alone(ends[0]), alone(ends[1])
-        else:
-            both, number = _WITH_NUMBER[change.name], computed(change.number)
-            found = both(ends[0], number), both(ends[1], number)
-        first, last = float(result(found[0])), float(result(found[1]))
+    if change.number is None:
+        alone = _ALONE[change.name]
+        found = alone(summary.low), alone(summary.high)
+    else:
+        both, number = _WITH_NUMBER[change.name], computed(change.number)
+        found = both(summary.low, number), both(summary.high, number)
+    first, last = computed(found[0]), computed(found[1])
+    if result is not float:
+        with np.errstate(all="ignore"):
+            first = float(result(np.float32(first)))
+            last = float(result(np.float32(last)))
     if math.isnan(first) or math.isnan(last):
         low = high = math.nan
     else:
@@ -121,6 +137,8 @@ def rounded(summary: Summary, before: str, after: str) -> Summary:
     """
     if summary.low is None or summary.high is None:
         return Summary(n=summary.n)
+    if (before, after) in _WIDENING:
+        return of_extremes(summary.n, summary.low, summary.high)
     if before == "float64":
         # What a wider format rounds to on the way is PyTorch's affair.
         exact = torch.tensor([summary.low, summary.high], dtype=torch.float64)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from numcheck.measure.summary import Summary
     from numcheck.record.site import Effect, Phase, Role
     from numcheck.record.trace import TraceBuilder
     from numcheck_torch.meters import Meter
@@ -92,7 +93,7 @@ class SiteLog:
         phase = _KEPT_IN.get(role, self.phase)
         site = _site(op, tensor, kind="kept", role=role, parents=(parent,), phase=phase)
         index = self._append(site)
-        self._same[index] = self._same.get(parent, parent)
+        self._same[index] = self._source(parent)
         return index
 
     def rename(self, tensor: torch.Tensor, op: str, role: Role) -> None:
@@ -119,7 +120,7 @@ class SiteLog:
             site if same is None else dataclasses.replace(site, parents=(same,))
         )
         if same is not None:
-            self._same[index] = self._same.get(same, same)
+            self._same[index] = self._source(same)
         return index
 
     def sum_up(self, site: int, tensor: torch.Tensor) -> None:
@@ -155,36 +156,39 @@ class SiteLog:
                 # Nothing tells when it is done; the next reader waited for it.
                 self.memory.disturb(tensor, index)
             return index, False
-        if effect == "uninitialised" or self._follows(index, site, parents):
+        if effect == "uninitialised":
             return index, False
         is_real = effect == "compute" and not tensor.is_complex()
-        if is_real and self._keeps_order(index, site, parents):
+        if self._follows(index, site, parents) or (
+            is_real and self._keeps_order(index, site, parents)
+        ):
             return index, False
         return index, True
 
     def read(self) -> None:
         """Put what was measured, in one transfer, into the builder."""
         found = self._meter.read()
-        sums, summaries, sites = (
-            self._meter.summed,
-            self.builder.summaries,
-            self.builder.sites,
-        )
-        same, derived = self._same, self._rounded
-        for index, site in enumerate(sites):
-            summary = found.get(same.get(index, index))
-            operand = found.get(derived.get(index, -1))
-            if operand is not None:
-                change = self._changes.get(index)
-                summary = (
-                    rounded(operand, sites[derived[index]].dtype, site.dtype)
-                    if change is None
-                    else changed(operand, change, site.dtype)
-                )
+        sums, end = self._meter.summed, len(self.builder.sites)
+        for index in found.keys() & sums.keys():
+            found[index] = completed(found[index], sums[index])
+        # Most sites are measured themselves; the others follow from earlier ones.
+        for index in sorted(self._same.keys() | self._rounded.keys()):
+            summary = self._followed(index, found) if index < end else None
             if summary is not None:
-                if index in sums:
-                    summary = completed(summary, sums[index])
-                found[index] = summaries[index] = summary
+                is_summed = index in sums
+                found[index] = completed(summary, sums[index]) if is_summed else summary
+        self.builder.summaries.update(sorted(found.items()))
+
+    def _followed(self, index: int, found: Mapping[int, Summary]) -> Summary | None:
+        """Return what follows from the measure of an earlier site."""
+        before, sites = self._rounded.get(index), self.builder.sites
+        operand = None if before is None else found.get(before)
+        if before is None or operand is None:
+            return found.get(self._same.get(index, index))
+        change = self._changes.get(index)
+        if change is not None:
+            return changed(operand, change, sites[index].dtype)
+        return rounded(operand, sites[before].dtype, sites[index].dtype)
 
     def spread(self, values: dict[int, float]) -> dict[int, float]:
         """Return values by site, given also to the sites of the same elements."""
