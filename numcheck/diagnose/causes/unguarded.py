@@ -67,8 +67,14 @@ class Unguarded:
 
 
 def _of_probability(scene: Scene) -> bool:
-    """Whether the operand comes from logits: then its logarithm has its own form."""
+    """Whether the operand comes from logits: then its logarithm has its own form.
+
+    Not so for a group without a member, however its members would be computed.
+    """
     near = scene.ancestry.sites[:_REACH]
+    families = [s.family for s in near]
+    if "scatter" in families:
+        near = near[: families.index("scatter")]
     return any(s.family in ("softmax", "sigmoid", "exp") for s in near)
 
 

@@ -197,6 +197,15 @@ def test_a_logarithm_of_no_probability_is_not_to_be_taken_of_logits() -> None:
     assert advised(logarithm("square", np.square))[0] == "clamp_argument"
 
 
+def test_the_logarithm_of_an_empty_group_is_not_to_be_taken_of_logits() -> None:
+    story = Story()
+    w = story.source("parameter", f32([0, 1]), "w")
+    members = story.op("exp", np.exp, w)
+    sums = story.op("scatter", lambda v: np.append(v, f32(0)), members)
+    story.keep("loss", story.op("log", np.log, sums))
+    assert advised(story.incident())[0] == "clamp_argument"
+
+
 def test_a_smallest_integer_has_no_absolute_value() -> None:
     story = Story()
     x = story.source("input", np.int8([-128, 3]))
