@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import atexit
 import math
-import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +11,10 @@ import jax
 
 from numcheck.datacheck.watching import BatchWatch
 from numcheck.diagnose.laboratory import CannotRunError
-from numcheck.errors import NonFiniteError
 from numcheck.monitor import Monitor
 from numcheck.record.notice import notice
 from numcheck.record.trace import Event
+from numcheck_jax.at_exit import close_at_exit
 from numcheck_jax.boundary import BOUNDARY
 from numcheck_jax.capture import capture, is_traced, kept_alive
 from numcheck_jax.execution import Execution, Plan, named
@@ -33,6 +31,7 @@ from numcheck_jax.refusal import check_leaves
 from numcheck_jax.results import result_of
 from numcheck_jax.saving import Saving
 from numcheck_jax.sentinel import Flag, is_bad, is_watchable, launch, values
+from numcheck_jax.shares import own_rank
 from numcheck_jax.skipping import without_update
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class JaxMonitor(Monitor):
         Raises:
             ArgumentError: there is no folder to keep tensors in.
         """
-        super().__init__(options, rank=_rank(), framework="jax", jax=jax.__version__)
+        super().__init__(options, rank=own_rank(), framework="jax", jax=jax.__version__)
         self.function = function
         self._lag = 0 if options.on_error == "skip" else lag
         self._pending: Pending | None = None
@@ -85,7 +84,7 @@ class JaxMonitor(Monitor):
         self._batches = BatchWatch(self.rank) if options.check_data else None
         self._mail = Mail(function)
         self._saving = None if save is None else self._saved_by(save)
-        atexit.register(_say_pending, weakref.ref(self))
+        close_at_exit(self)
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run the user's function and watch what it hands back.
@@ -398,19 +397,3 @@ class JaxMonitor(Monitor):
     def _guarded(self, where: str) -> Guard:
         """Keep an error of numcheck's own from the user's program."""
         return Guard(self, where)
-
-
-def _rank() -> int:
-    """Return this process's index, without waking a backend that still sleeps."""
-    return jax.process_index() if jax.distributed.is_initialized() else 0
-
-
-def _say_pending(ref: weakref.ref[JaxMonitor]) -> None:
-    """Tell at exit what the last step of an unclosed monitor still holds."""
-    monitor = ref()
-    if monitor is None:
-        return
-    try:
-        monitor.close()
-    except NonFiniteError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - nobody is left to catch it

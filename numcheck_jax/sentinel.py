@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +35,8 @@ __all__ = [
     "values",
 ]
 
+_INEXACT_KINDS: Final = frozenset(("c", "f"))
+
 
 def is_watchable(leaf: object) -> bool:
     """Whether a value can hold a NaN or Inf: a float or complex array or number.
@@ -45,7 +47,8 @@ def is_watchable(leaf: object) -> bool:
     dtype = getattr(leaf, "dtype", None)
     if dtype is None or not hasattr(leaf, "shape"):
         return isinstance(leaf, float | complex)
-    return _is_inexact(dtype)
+    # To look a dtype up takes longer; bfloat16 and its like have a kind of their own.
+    return getattr(dtype, "kind", "") in _INEXACT_KINDS or _is_inexact(dtype)
 
 
 @functools.cache

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
     from numcheck_jax.capture import Call
 
-__all__ = ["call_share", "is_shared", "result_share", "share"]
+__all__ = ["call_share", "is_shared", "own_rank", "result_share", "share"]
+
+
+def own_rank() -> int:
+    """Return this process's index, without waking a backend that still sleeps."""
+    return jax.process_index() if jax.distributed.is_initialized() else 0
 
 
 def is_shared(leaves: Iterable[Any]) -> bool:
