@@ -21,6 +21,7 @@ from numcheck.record.run_folder import open_run
 from numcheck.report.past_run import content_of_run
 
 WORKER = Path(__file__).with_name("worker.py")
+ROOT_FOLDER = WORKER.parents[3]
 WORLD = 2
 BAD_STEP = 2
 BOTH = [0, 1]
@@ -139,6 +140,7 @@ def ranks(scenarios: dict[str, Any]) -> Said:
                 "RANK": str(rank),
                 "WORLD_SIZE": str(WORLD),
                 "OMP_NUM_THREADS": "1",
+                "PYTHONPATH": str(ROOT_FOLDER),
             },
         )
         for rank in range(WORLD)

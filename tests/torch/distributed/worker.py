@@ -13,13 +13,13 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-import networks
 import torch
 from torch import distributed
 
 from numcheck.errors import NonFiniteError
 from numcheck_torch.bench import Bench
 from numcheck_torch.distributed import company, gathered, patience
+from tests.torch.distributed import networks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
