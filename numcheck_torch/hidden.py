@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from numcheck_torch.program import Gradient
+from numcheck_torch.events import Gradient
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,14 +20,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from numcheck_torch import modes
 from numcheck_torch.capture import RandomState
+from numcheck_torch.events import Operation
 from numcheck_torch.places import nearest_place
-from numcheck_torch.program import Operation
 from numcheck_torch.trees import map_tensors, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numcheck_torch.program import Program, Slot
+    from numcheck_torch.events import Slot
+    from numcheck_torch.program import Program
 
 __all__ = ["LossTape"]
 

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a training step did outside the optimizer, as a list of events to run again.
 
-An event is a call of the watched module (`Forward`), an operator of the loss
-(`Operation`) or a run of the autograd engine (`Gradient`). Tensors stand in it as
-slots: values made by an event are held weakly, values from outside (targets, weights
-of other models) strongly, because nothing can make them again.
+Tensors stand in events as slots: values made by an event are held weakly, values from
+outside (targets, weights of other models) strongly, because nothing can make them
+again.
 """
 
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,17 +17,16 @@ from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.record.notice import notice
 from numcheck_torch.aside import Aside
 from numcheck_torch.capture import Forward, Kept
+from numcheck_torch.events import Gradient, Operation, Slot, slots_read
 from numcheck_torch.graph import reaches
-from numcheck_torch.trees import map_leaves, tensors
+from numcheck_torch.trees import tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from collections.abc import Set as AbstractSet
 
-    from numcheck_torch.capture import Autocast, RandomState
-    from numcheck_torch.places import Place
+    from numcheck_torch.events import Event
 
-__all__ = ["Gradient", "Operation", "Program", "Slot"]
+__all__ = ["Program"]
 
 MOST_CALLS = 64
 """Calls of the module after which the oldest of a step are let go of."""
@@ -38,67 +36,6 @@ KEPT_BYTES = 16 << 20
 
 LONGEST = 20_000
 """Events after which a step is no longer written down: something else runs here."""
-
-
-class Slot:
-    """Stands for a tensor in an event's arguments; a leaf, unlike a dataclass."""
-
-    __slots__ = ("index",)
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-
-
-class Operation(NamedTuple):
-    """One operator between the module's output and the gradient.
-
-    Attributes:
-        function: the operator, or a loss function that is watched as a whole.
-        args: its arguments, tensors as `Slot`.
-        kwargs: its keyword arguments, likewise.
-        outputs: slots of the tensors it returned.
-        grad: whether gradients were being tracked.
-        random: random state before an operator that draws from it.
-        place: the user's line.
-        autocast: mixed precision at the call of a watched loss function; an operator
-            has its casts behind it.
-    """
-
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    outputs: tuple[int, ...]
-    grad: bool
-    random: RandomState | None
-    place: Place | None
-    autocast: Autocast | None = None
-
-
-class Gradient(NamedTuple):
-    """One run of the autograd engine.
-
-    Attributes:
-        roots: slots of what was differentiated: the loss, as a rule.
-        seeds: gradients at the roots.
-        inputs: slots of what it was differentiated by; empty for every leaf.
-        retains: whether the graph was kept for another run.
-        creates: whether the gradients can be differentiated again.
-        accumulates: whether they went into ``.grad``.
-        outputs: slots of the gradients returned where they did not.
-        values: values of what was differentiated.
-        hides_loss: whether the roots are the module's outputs, because the loss
-            itself could not be followed.
-    """
-
-    roots: tuple[int, ...]
-    seeds: tuple[Any, ...]
-    inputs: tuple[int, ...]
-    retains: bool
-    creates: bool
-    accumulates: bool
-    outputs: tuple[int | None, ...]
-    values: tuple[torch.Tensor, ...]
-    hides_loss: bool = False
 
 
 class Program:
@@ -119,7 +56,7 @@ class Program:
 
     def __init__(self, own: AbstractSet[int] = frozenset()) -> None:
         self._own = own
-        self.events: list[Forward | Operation | Gradient] = []
+        self.events: list[Event] = []
         self.externals: dict[int, Kept] = {}
         self.written: set[int] = set()
         self.constants: set[int] = set()
@@ -328,7 +265,7 @@ class Program:
         self._calls += 1
         self.append(event)
 
-    def append(self, event: Forward | Operation | Gradient) -> None:
+    def append(self, event: Event) -> None:
         """Write down an event."""
         if len(self.events) < LONGEST:
             self.events.append(event)
@@ -349,14 +286,14 @@ class Program:
         """Drop the events that no living value and no gradient depends on."""
         alive = [s.index for r, s in self._slots.values() if r() is not None]
         needed: set[int | None] = set(alive)
-        kept: list[Forward | Operation | Gradient] = []
+        kept: list[Event] = []
         for event in reversed(self.events):
-            read = _reads(event)
+            read = slots_read(event)
             if isinstance(event, Gradient) or needed & {*event.outputs, *read}:
                 needed |= {*read, *event.outputs}
                 kept.append(event)
         self.events = kept[::-1]
-        used = {slot for event in self.events for slot in _reads(event)}
+        used = {slot for event in self.events for slot in slots_read(event)}
         self.externals = {s: k for s, k in self.externals.items() if s in used}
 
     def ensure_runnable(self) -> None:
@@ -408,18 +345,3 @@ class Program:
 
 def _may_be_loss(tensor: torch.Tensor) -> bool:
     return tensor.dim() == 0 and tensor.requires_grad and tensor.is_floating_point()
-
-
-def _reads(event: Forward | Operation | Gradient) -> set[int]:
-    """Return the slots an event reads."""
-    if isinstance(event, Gradient):
-        return {*event.roots, *event.inputs}
-    found: set[int] = set()
-
-    def note(leaf: Any) -> Any:
-        if isinstance(leaf, Slot):
-            found.add(leaf.index)
-        return leaf
-
-    map_leaves((event.args, event.kwargs), note)
-    return found

@@ -19,17 +19,18 @@ from numcheck_torch.attributes import attribute_places
 from numcheck_torch.buffers import BufferSnapshot, buffer_places
 from numcheck_torch.capture import Forward, RandomState, without_autocast
 from numcheck_torch.differentiation import gradients_of
+from numcheck_torch.events import Operation, Slot
 from numcheck_torch.generators import PutBack, generators_of
 from numcheck_torch.host_random import HostState
 from numcheck_torch.places import call_at
-from numcheck_torch.program import Operation, Slot
 from numcheck_torch.rewriting import ParametersBack
 from numcheck_torch.trees import map_leaves, named_tensors, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numcheck_torch.program import Gradient, Program
+    from numcheck_torch.events import Gradient
+    from numcheck_torch.program import Program
 
 __all__ = ["Outcomes", "Runner", "uncompiled", "undisturbed"]
 

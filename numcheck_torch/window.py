@@ -12,12 +12,13 @@ from numcheck_torch import modes
 from numcheck_torch.buffers import BufferWatch
 from numcheck_torch.call_depth import CallDepth
 from numcheck_torch.capture import Autocast, Forward, RandomState
+from numcheck_torch.events import Gradient, Operation
 from numcheck_torch.generators import generators_of
 from numcheck_torch.graph import reaches
 from numcheck_torch.hidden import HiddenLoss
 from numcheck_torch.host_random import HostRandom
 from numcheck_torch.loss import LossTape
-from numcheck_torch.program import Gradient, Operation, Program
+from numcheck_torch.program import Program
 from numcheck_torch.trees import map_tensors, tensors
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_torch.dispatch import LiveMode
-from numcheck_torch.program import Operation
+from numcheck_torch.events import Operation
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload
