@@ -19,7 +19,7 @@ from numcheck_jax.references import held
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Call", "capture", "is_traced", "kept_alive", "may_donate"]
+__all__ = ["Call", "capture", "is_deleted", "is_traced", "kept_alive", "may_donate"]
 
 _SAMPLED = 4096
 
@@ -71,12 +71,12 @@ class Call:
     @property
     def donated(self) -> tuple[int, ...]:
         """Positions of the leaves whose buffers the call consumed."""
-        return tuple(i for i, x in enumerate(self.leaves) if _is_deleted(x))
+        return tuple(i for i, x in enumerate(self.leaves) if is_deleted(x))
 
     @property
     def is_consumed(self) -> bool:
         """Whether the function can no longer be called with what it was given."""
-        return any(map(_is_deleted, self.given))
+        return any(map(is_deleted, self.given))
 
     def require_intact(self) -> None:
         """Check that every leaf still holds what the call was given.
@@ -120,7 +120,8 @@ def _checksum(array: np.ndarray[Any, Any]) -> int:
     return zlib.crc32(np.ascontiguousarray(flat[::stride]).tobytes())
 
 
-def _is_deleted(leaf: object) -> bool:
+def is_deleted(leaf: object) -> bool:
+    """Whether a leaf is an array whose buffer some call consumed."""
     return isinstance(leaf, jax.Array) and leaf.is_deleted()
 
 

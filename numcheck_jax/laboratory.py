@@ -15,7 +15,7 @@ import numpy as np
 from numcheck.diagnose.laboratory import CannotRunError, Outcome
 from numcheck.record.notice import notice
 from numcheck_jax.boundary import BOUNDARY
-from numcheck_jax.capture import may_donate
+from numcheck_jax.capture import is_deleted, may_donate
 from numcheck_jax.interpreter.concrete import departure
 from numcheck_jax.lift import lift
 from numcheck_jax.replay import arguments, kept_name, replay, replay_compiled
@@ -207,7 +207,7 @@ class JaxLaboratory:
             raise CannotRunError("refusal.not_fed_back")
         leaves = list(self.call.leaves)
         for i, leaf in self.initial.items():
-            if isinstance(leaf, jax.Array) and leaf.is_deleted():
+            if is_deleted(leaf):
                 raise CannotRunError("refusal.first_state_donated")
             leaves[i] = leaf
         return self._again(leaves)
@@ -347,7 +347,7 @@ def _are_equal(got: Sequence[Any], outs: Sequence[Any]) -> bool:
 def _is_equal(a: Any, b: Any) -> bool:
     if jnp.issubdtype(jax.typeof(b).dtype, jax.dtypes.extended):
         return True
-    if a is None or (isinstance(a, jax.Array) and a.is_deleted()):
+    if a is None or is_deleted(a):
         return False
     numbers = jnp.issubdtype(jax.typeof(b).dtype, jnp.inexact)
     return np.array_equal(np.asarray(a), np.asarray(b), equal_nan=numbers)

@@ -13,6 +13,7 @@ import numpy as np
 
 from numcheck.measure.summary import Summary
 from numcheck.record.trace import Trace
+from numcheck_jax.capture import is_deleted
 from numcheck_jax.sentinel import is_bad, launch
 from numcheck_jax.statistics import summarize
 
@@ -45,7 +46,7 @@ def seen(result: Result, held: Mapping[Key, float]) -> dict[Key, Summary]:
 
 def _summary(leaf: Any, norm: float) -> Summary:
     size = int(np.size(leaf)) if not isinstance(leaf, jax.Array) else leaf.size
-    if math.isfinite(norm) or _is_gone(leaf):
+    if math.isfinite(norm) or is_deleted(leaf):
         return _of_norm(size, norm)
     found = summarize(jnp.asarray(leaf))
     # Where the step went back, the leaf is the old one and finite.
@@ -81,7 +82,7 @@ def were_finite(
         if position is None or position in unrelated or roles.kept[key] == "gradient":
             continue
         leaf = call.leaves[position]
-        if not _is_gone(leaf):
+        if not is_deleted(leaf):
             # On a CPU no program needs to be compiled for it.
             continued[key] = np.asarray(leaf) if _is_on_cpu(leaf) else leaf
     bad = is_bad(launch(list(continued.values())).read())
@@ -136,7 +137,7 @@ def settings(call: Call, roles: Roles) -> dict[str, Setting]:
     found: dict[str, Setting] = {"framework": "jax", "device": jax.default_backend()}
     for position in roles.sources:
         name, leaf = call.names[position], call.leaves[position]
-        if np.size(leaf) != 1 or _is_gone(leaf):
+        if np.size(leaf) != 1 or is_deleted(leaf):
             continue
         if _RATES.search(name):
             found["lr"] = float(leaf)
@@ -148,7 +149,3 @@ def settings(call: Call, roles: Roles) -> dict[str, Setting]:
 
 def _is_float(leaf: Any) -> bool:
     return bool(jnp.issubdtype(jnp.result_type(leaf), jnp.floating))
-
-
-def _is_gone(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array) and leaf.is_deleted()

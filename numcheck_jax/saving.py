@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numcheck.errors import ArgumentError
+from numcheck_jax.capture import is_deleted
 from numcheck_jax.kept_programs import KeptPrograms
 from numcheck_jax.replay import kept_name
 from numcheck_jax.roles import assign
@@ -101,6 +102,6 @@ class Saving:
 
 
 def _is_storable(value: Any) -> bool:
-    if isinstance(value, jax.Array) and value.is_deleted():
+    if is_deleted(value):
         return False
     return not jnp.issubdtype(jax.typeof(value).dtype, jax.dtypes.extended)

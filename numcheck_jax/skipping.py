@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from numcheck_jax import flax_nnx
+from numcheck_jax.capture import is_deleted
 from numcheck_jax.references import is_reference
 from numcheck_jax.results import Key
 
@@ -34,7 +35,7 @@ def without_update(call: Call, result: Result, roles: Roles) -> Any:
             leaves[position] = jnp.zeros_like(leaf)
         elif role in ("parameter", "state") and key in roles.was:
             old = call.leaves[roles.was[key]]
-            if not (isinstance(old, jax.Array) and old.is_deleted()):
+            if not is_deleted(old):
                 leaves[position] = old
     if result.after:
         flax_nnx.set_back(call.args, call.kwargs, call.paths, call.leaves)

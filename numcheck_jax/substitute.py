@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numcheck_jax.capture import is_deleted
 from numcheck_jax.compiled import compiled_trace
 from numcheck_jax.jitted import compiler_options
 from numcheck_jax.references import is_reference
@@ -111,7 +112,7 @@ class Substitute:
         leaves = list(call.leaves)
         for key, position in self.roles.was.items():
             leaf = leaves[position]
-            if isinstance(leaf, jax.Array) and leaf.is_deleted():
+            if is_deleted(leaf):
                 leaves[position] = results[key.position]
         return dataclasses.replace(call, leaves=tuple(leaves))
 

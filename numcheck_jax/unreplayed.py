@@ -12,6 +12,7 @@ import numpy as np
 
 from numcheck.record.site import Site
 from numcheck.record.trace import TraceBuilder
+from numcheck_jax.capture import is_deleted
 from numcheck_jax.replay import PHASES
 from numcheck_jax.roles import Roles, name_role
 from numcheck_jax.sentinel import is_watchable
@@ -109,6 +110,6 @@ def _source(call: Call, position: int, role: SourceRole) -> Site:
 
 def _summary(leaf: Any) -> Summary | None:
     """Return what a leaf holds; None when its buffer was consumed."""
-    if isinstance(leaf, jax.Array) and leaf.is_deleted():
+    if is_deleted(leaf):
         return None
     return summarize(jnp.asarray(leaf))
