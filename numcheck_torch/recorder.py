@@ -27,9 +27,9 @@ from numcheck_torch.meters import ExtremesMeter, FullMeter
 from numcheck_torch.npu import lens
 from numcheck_torch.operators import describe
 from numcheck_torch.rehearsal import Rehearsal
-from numcheck_torch.scope import plain_path
 from numcheck_torch.shadow import Shadow
 from numcheck_torch.site_log import SiteLog
+from numcheck_torch.state import local, named_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numcheck_torch.compile.observer import Observer
     from numcheck_torch.script import Entry
 
-__all__ = ["Recorder", "local"]
+__all__ = ["Recorder"]
 
 _dispatch_modes: Final = torch._C._len_torch_dispatch_stack
 _function_modes: Final = torch._C._len_torch_function_stack
@@ -378,28 +378,9 @@ class Recorder:
 
     def _expect_state(self) -> None:
         if self._modules is not None and self.anchors is None:
-            self._log.memory.expect_later(functools.partial(_state, self._modules))
-
-
-def _state(
-    modules: Callable[[], nn.Module | None],
-) -> Iterator[tuple[torch.Tensor, str, Role]]:
-    """Yield parameters and buffers with their names and roles."""
-    root = modules()
-    if root is None:
-        return
-    for name, parameter in root.named_parameters():
-        yield local(parameter), f"parameter:{plain_path(name)}", "parameter"
-    for name, buffer in root.named_buffers():
-        yield local(buffer), f"buffer:{plain_path(name)}", "buffer"
+            self._log.memory.expect_later(functools.partial(named_state, self._modules))
 
 
 def _has_modes() -> bool:
     """Whether modes of the user's would see what the recorder runs."""
     return bool(_dispatch_modes() or _function_modes())
-
-
-def local(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the part of a distributed tensor that this process holds."""
-    part: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
-    return part
