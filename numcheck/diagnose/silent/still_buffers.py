@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["still_buffers"]
 
 _UPDATES: Final = ("add", "sub", "mul")
+_ROLES: Final = ("buffer", "state")
 _SHARE: Final = 0.25
 """Part of half a step of the format that float32 must move by. An average that has
 arrived hardly moves in any format, and loses nothing by it."""
@@ -29,12 +30,12 @@ def still_buffers(view: StepView, departures: Mapping[int, float]) -> Departed |
     """Return the update that left a low-precision buffer just as it was, or None."""
     before: dict[str, Site] = {}
     for site in view.trace.sites:
-        if site.kind == "source" and site.role == "buffer":
+        if site.kind == "source" and site.role in _ROLES:
             before.setdefault(site.op, site)
     found = [
         (departures.get(site.index, 0.0), site)
         for site in view.kept()
-        if site.role == "buffer"
+        if site.role in _ROLES
         and _is_still(view, before.get(site.op), site, departures)
     ]
     if not found:
@@ -65,7 +66,12 @@ def _is_still(
     if was is None or now is None or not is_same(was, now):
         return False
     least = _SHARE * float(limit.unit_roundoff)
-    is_update = _update(view, site).family in _UPDATES
+    update = _update(view, site)
+    is_update = update.family in _UPDATES
+    if site.role == "state" and not _adds_to(view, update, old):
+        # An optimizer's average of squares is there to be divided by: too slow in few
+        # bits it still does that, and what it harms is told by the parameters.
+        return False
     return is_update and departures.get(site.index, 0.0) >= least
 
 
@@ -77,3 +83,16 @@ def _update(view: StepView, kept: Site) -> Site:
             break
         site = view.trace.sites[site.parents[0]]
     return site
+
+
+def _adds_to(view: StepView, update: Site, old: Site) -> bool:
+    """Whether an update adds to what was there, as counters and plain sums do."""
+    if update.family not in ("add", "sub"):
+        return False
+    for parent in view.parents(update):
+        site = parent
+        while site.effect in ("move", "cast") and len(site.parents) == 1:
+            site = view.trace.sites[site.parents[0]]
+        if site.index == old.index:
+            return True
+    return False

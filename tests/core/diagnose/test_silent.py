@@ -14,6 +14,7 @@ from tests.core.diagnose.story import Story
 
 if TYPE_CHECKING:
     from numcheck.diagnose import Finding
+    from numcheck.record.site import Role
 
 f32 = np.float32
 f16 = np.float16
@@ -204,3 +205,27 @@ def test_what_breaks_only_operator_by_operator_is_a_note() -> None:
 def test_an_audit_of_a_program_that_runs_operator_by_operator_is_an_error() -> None:
     (finding,) = found(broken_by_operators(), reproduced=True)
     assert (finding.id, finding.severity) == ("N101", "error")
+
+
+@pytest.mark.parametrize("role", ["buffer", "state"])
+@pytest.mark.parametrize(("count", "sticks"), [(256, True), (255, False)])
+def test_a_counter_sticks_where_its_format_counts_in_twos(
+    role: Role, count: float, sticks: bool
+) -> None:
+    story = Story()
+    before = story.source(role, np.array(count, bf16), "count")
+    story.keep(
+        role, story.op("add", lambda c: (c + 1).astype(c.dtype), before), "count"
+    )
+    assert [f.id for f in found(story)] == ["N401"] * sticks
+
+
+def test_an_average_of_squares_too_slow_for_its_format_is_the_optimizer_s_affair() -> (
+    None
+):
+    story = Story()
+    before = story.source("state", np.array(1, bf16), "exp_avg_sq")
+    decayed = story.op("mul", lambda v: (v * 0.999).astype(v.dtype), before)
+    after = story.op("add", lambda v: (v + 1e-5).astype(v.dtype), decayed)
+    story.keep("state", after, "exp_avg_sq")
+    assert found(story) == ()
