@@ -16,7 +16,7 @@ import numpy as np
 
 from numcheck_jax.capture import is_deleted
 from numcheck_jax.compiled import compiled_trace
-from numcheck_jax.jitted import compiler_options
+from numcheck_jax.jitted import compiler_options, traced_leaves
 from numcheck_jax.references import is_reference
 from numcheck_jax.replay import arguments, kept_site, source_sites
 from numcheck_jax.results import Key
@@ -236,15 +236,19 @@ def _kept_where(bad: jax.Array, old: Any, new: Any) -> Any:
     return jax.lax.select_n(bad, new, old)
 
 
+def _numbers(call: Call) -> list[int]:
+    """Return which leaves a jit could trace, where it does not say what is static."""
+    kinds = bool | int | float | complex
+    leaves = enumerate(call.given)
+    return [i for i, x in leaves if hasattr(x, "dtype") or isinstance(x, kinds)]
+
+
 def donated_leaves(call: Call, program: Program) -> tuple[int, ...]:
     """Return which of a program's arguments the jitted function donates."""
     traced = call.function.trace(*call.args, **call.kwargs)  # type: ignore[attr-defined]
     flags = [info.donated for info in jax.tree.leaves(traced.args_info)]
-    dynamic = [
-        i
-        for i, x in enumerate(call.given)
-        if hasattr(x, "dtype") or isinstance(x, bool | int | float | complex)
-    ]
+    known = traced_leaves(call)
+    dynamic = sorted(known) if known is not None else _numbers(call)
     if len(dynamic) != len(flags):
         dynamic = [i for i in dynamic if hasattr(call.given[i], "dtype")]
     if len(dynamic) != len(flags):

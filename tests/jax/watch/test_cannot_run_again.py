@@ -150,3 +150,15 @@ def test_jitted_method_with_static_arguments_is_measured_and_run_again(
     step.numcheck.close()
     assert [f.site.op for f in step.numcheck.findings] == ["log"]
     assert [e for e in step.numcheck.events if e.name == "fault"] == []
+
+
+@pytest.mark.parametrize("level", ["watch", "anchors", "trace"])
+def test_donated_arguments_stay_donated_beside_static_and_plain_numbers(
+    level: Any,
+) -> None:
+    function = jax.jit(lambda p, n, s: p * s + n, static_argnums=1, donate_argnums=0)
+    step = numcheck_jax.instrument(function, level=level, audit_first=False)
+    p = jnp.ones(3)
+    step(p, 3, 0.5)
+    step.numcheck.close()
+    assert p.is_deleted()
