@@ -148,18 +148,23 @@ class Summary:
         None when there are none, not measured, or squares left the range of float64;
         and where a damaged record counts fewer than none.
         """
-        if not self.finite or self.total_sq is None or not math.isfinite(self.total_sq):
-            return None
-        square = self.total_sq / self.finite
-        return math.sqrt(square) if square >= 0 else None
+        square = self._mean_square
+        return None if square is None else math.sqrt(square)
 
     @property
     def std(self) -> float | None:
         """Population standard deviation of the finite elements, None as `rms` is."""
-        mean, rms = self.mean, self.rms
-        if mean is None or rms is None:
+        mean, square = self.mean, self._mean_square
+        if mean is None or square is None:
             return None
-        return math.sqrt(max(0.0, (rms - mean) * (rms + mean)))
+        return math.sqrt(max(0.0, square - mean * mean))
+
+    @property
+    def _mean_square(self) -> float | None:
+        if not self.finite or self.total_sq is None or not math.isfinite(self.total_sq):
+            return None
+        square = self.total_sq / self.finite
+        return square if square >= 0 else None
 
     def filled_from(self, other: Summary) -> Summary:
         """Return this summary, with what it did not measure taken from `other`.
