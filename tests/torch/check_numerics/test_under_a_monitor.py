@@ -79,7 +79,8 @@ def test_checks_under_a_monitor_add_no_reading_of_the_device() -> None:
     counts = []
     for check in (lambda x, name: x, check_numerics):
         torch.manual_seed(0)
-        layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(5))
+        # Float64 on the host is read as a device's values are, together and counted.
+        layers = nn.ModuleList(nn.Linear(4, 4).double() for _ in range(5))
 
         class Net(nn.Module):
             def __init__(self) -> None:
@@ -87,6 +88,7 @@ def test_checks_under_a_monitor_add_no_reading_of_the_device() -> None:
                 self.layers = layers  # noqa: B023 - made in this turn
 
             def forward(self, x: torch.Tensor) -> torch.Tensor:
+                x = x.double()
                 for layer in self.layers:
                     x = check(layer(x), "hidden")  # noqa: B023 - called in this turn
                 return x

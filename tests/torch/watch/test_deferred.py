@@ -104,9 +104,12 @@ def test_a_value_checked_by_hand_is_told_with_its_step() -> None:
 
 def test_nothing_is_read_before_the_next_step() -> None:
     model, optimizer, monitor = watched(nn.Linear(4, 3), audit_first=False, sync=False)
-    with mock.patch.object(sentinel, "_read", wraps=sentinel._read) as read:
+    with (
+        mock.patch.object(sentinel, "_read", wraps=sentinel._read) as read,
+        mock.patch.object(sentinel, "_at_a_glance", return_value=None) as glance,
+    ):
         train(model, optimizer, bad_steps=())
-    assert read.call_count == 0
+    assert read.call_count == glance.call_count == 0
     monitor.close()
 
 
