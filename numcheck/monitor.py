@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from numcheck.diagnose.growth_watch import EXPLODES, GrowthWatch
 from numcheck.errors import ArgumentError, NonFiniteError, RunFolderError
 from numcheck.known_findings import KnownFindings
-from numcheck.record.history import TraceHistory
+from numcheck.record.history import MOST_SUMMARIES, TraceHistory
 from numcheck.record.trace import Event
 from numcheck.user_frame import warn_at_user
 
@@ -132,7 +132,7 @@ class Monitor:
         self.step = 0
         self.events: list[Event] = []
         self._meta = meta
-        self._history = TraceHistory()
+        self._history = TraceHistory(MOST_SUMMARIES)
         self._incidents: list[Incident] = []
         self._run = _open_run(options, rank, meta)
         self._kept_events = 0

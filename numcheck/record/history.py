@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from numcheck.record.thinning import chosen_steps, danger_of, together
 from numcheck.record.trace import Trace
 
 if TYPE_CHECKING:
@@ -18,15 +19,39 @@ if TYPE_CHECKING:
 
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
+    from numcheck.record.thinning import Danger
 
-__all__ = ["TraceHistory"]
+__all__ = ["MOST_SUMMARIES", "TraceHistory"]
+
+MOST_SUMMARIES = 400_000
+"""Summaries that a monitor holds in memory: about 250 MB."""
 
 
 class TraceHistory:
-    """Collects one-step traces; `trace` is all of them together."""
+    """Collects one-step traces; `trace` is all of them together.
 
-    def __init__(self) -> None:
+    Args:
+        most: about how many summaries to hold. Where there would be more, steps of
+            the older half go: of neighbours the one closest to overflow stays. All by
+            default.
+
+    Example:
+        >>> from numcheck.measure.summary import Summary
+        >>> from numcheck.record import Site, TraceBuilder
+        >>> history = TraceHistory(most=40)
+        >>> for step in range(100):
+        ...     builder = TraceBuilder(step)
+        ...     site = builder.add(Site(0, "exp", "forward"), Summary(n=1))
+        ...     places = history.add(builder.build())
+        >>> history.recorded, len(history.trace.steps) <= 40
+        (100, True)
+    """
+
+    def __init__(self, most: int | None = None) -> None:
         """Start with nothing recorded."""
+        self._most = most
+        self._held = 0
+        self._dropped = 0
         self._sites: list[Site] = []
         self._index: dict[Hashable, int] = {}
         self._summaries: dict[tuple[int, int], dict[int, Summary]] = {}
@@ -37,12 +62,16 @@ class TraceHistory:
         places = self._places(trace.sites)
         for key, held in trace.summaries.items():
             mine = self._summaries.setdefault(key, {})
+            before = len(mine)
             for i, summary in held.items():
                 earlier = mine.get(places[i])
                 # A step may be recorded cheaply as it runs and fully when replayed.
                 mine[places[i]] = (
                     summary if earlier is None else summary.filled_from(earlier)
                 )
+            self._held += len(mine) - before
+        if self._most is not None and self._held > self._most:
+            self._thin_out(self._most)
         return places
 
     @property
@@ -56,6 +85,28 @@ class TraceHistory:
         if not self._summaries:
             return None
         return Trace(tuple(self._sites), dict(self._summaries))
+
+    @property
+    def recorded(self) -> int | None:
+        """How many steps were added, where not all are held any more."""
+        held = len({step for step, _ in self._summaries})
+        return held + self._dropped if self._dropped else None
+
+    def _thin_out(self, most: int) -> None:
+        """Let go of steps of the older half, until a quarter of the room is free."""
+        steps = sorted({step for step, _ in self._summaries})
+        older = set(steps[: len(steps) // 2])
+        past = {k: held for k, held in self._summaries.items() if k[0] in older}
+        records = sum(map(len, past.values()))
+        danger: dict[int, Danger] = {}
+        for (step, _), held in past.items():
+            danger[step] = together(danger_of(self._sites, held), danger.get(step))
+        room = max(0, most * 3 // 4 - (self._held - records))
+        gone = older - chosen_steps(danger, records, room)
+        for key in past:
+            if key[0] in gone:
+                self._held -= len(self._summaries.pop(key))
+        self._dropped += len(gone)
 
     def _places(self, sites: tuple[Site, ...]) -> list[int]:
         if self._last is not None and _is_repeated(self._last[0], sites):

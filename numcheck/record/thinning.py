@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which steps of a long run are read: of neighbours, the one closest to overflow.
+"""Which steps of a long run are held: of neighbours, the one closest to overflow.
 
 A run of 20,000 steps at 2,000 sites holds more summaries than a reader needs or memory
 has room for. What goes wrong must not be what is left out, so steps are compared by how
-many values are not finite, then by the least headroom of any site, on the records as
-they lie on disk.
+many values are not finite, then by the least headroom of any site; those of a run
+folder on the records as they lie on disk.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -24,9 +26,17 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
 
-__all__ = ["Danger", "chosen_steps", "danger_by_step", "records_in", "together"]
+__all__ = [
+    "Danger",
+    "chosen_steps",
+    "danger_by_step",
+    "danger_of",
+    "records_in",
+    "together",
+]
 
 Danger = tuple[int, float]
 """How bad a step is, the smaller the worse: minus the number of values that are not
@@ -60,6 +70,29 @@ def danger_by_step(
     return found
 
 
+def danger_of(sites: Sequence[Site], held: Mapping[int, Summary]) -> Danger:
+    """Return how bad a step is by the summaries of its sites.
+
+    Example:
+        >>> from numcheck.measure.summary import Summary
+        >>> from numcheck.record import Site
+        >>> sites = [Site(0, "exp", "forward", dtype="float16")]
+        >>> danger_of(sites, {0: Summary(n=1, low=0.0, high=2.0**15)})[0]
+        0
+        >>> danger_of(sites, {0: Summary(n=1, low=0.0, high=math.inf)})
+        (-1, inf)
+    """
+    broken, least = 0, math.inf
+    for site, summary in held.items():
+        if summary.is_finite is False:
+            broken += 1
+        elif summary.low is not None and summary.high is not None:
+            peak = max(abs(summary.low), abs(summary.high))
+            if peak:
+                least = min(least, _log2_max(sites[site].dtype) - math.log2(peak))
+    return -broken, least
+
+
 def together(a: Danger, b: Danger | None) -> Danger:
     """Return how bad a step is that is one part as bad as `a`, another as `b`."""
     return a if b is None else (a[0] + b[0], min(a[1], b[1]))
@@ -84,6 +117,7 @@ def _headroom(
     return np.nan_to_num(bits, nan=math.inf, posinf=math.inf, neginf=-math.inf)
 
 
+@functools.cache
 def _log2_max(dtype: str) -> float:
     try:
         return math.log2(formats.get(dtype).max)
@@ -108,9 +142,10 @@ def chosen_steps(danger: Mapping[int, Danger], records: int, most: int) -> set[i
     if records <= most or not steps:
         return set(steps)
     keep = max(1, most * len(steps) // records)
-    wide = -(-len(steps) // keep)
-    groups = (steps[i : i + wide] for i in range(0, len(steps), wide))
-    return {min(group, key=danger.__getitem__) for group in groups} | {
+    # Equal stretches of the run, however many of their steps are known.
+    wide = -(-(steps[-1] - steps[0] + 1) // keep)
+    groups = itertools.groupby(steps, lambda step: (step - steps[0]) // wide)
+    return {min(group, key=danger.__getitem__) for _, group in groups} | {
         steps[0],
         steps[-1],
     }

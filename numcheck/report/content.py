@@ -97,5 +97,5 @@ def content_of(
         tuple(note for incident in incidents for note in incident.notes),
         departures,
         unread,
-        recorded,
+        history.recorded if recorded is None else recorded,
     )

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import TYPE_CHECKING
 
 from hypothesis import given
@@ -68,3 +70,42 @@ def test_a_cheap_look_and_a_full_one_at_a_step_complete_each_other() -> None:
     trace = history.trace
     assert trace is not None
     assert trace.at(0).summary(0) == Summary(n=3, nan=1, total=2.5, amax=2.0)
+
+
+def measured_step(step: int, values: list[float]) -> Trace:
+    builder = TraceBuilder(step)
+    for value in values:
+        builder.add(Site(0, "a", "forward"), Summary(n=1, low=value, high=value))
+    return builder.build()
+
+
+@given(
+    st.lists(st.floats(), min_size=1, max_size=60),
+    st.integers(10, 40),
+    st.integers(1, 4),
+)
+def test_a_bounded_history_holds_the_latest_steps_and_counts_the_others(
+    values: list[float], most: int, width: int
+) -> None:
+    history = TraceHistory(most)
+    for step, value in enumerate(values):
+        history.add(measured_step(step, [value] * width))
+    trace = history.trace
+    assert trace is not None
+    held = trace.steps
+    assert len(held) * width <= most + 3 * width
+    assert held[-1] == len(values) - 1
+    assert (history.recorded or len(held)) == len(values)
+
+
+def test_a_bounded_history_keeps_the_steps_that_broke() -> None:
+    history = TraceHistory(most=100)
+    for step in range(1000):
+        history.add(measured_step(step, [math.nan if step == 300 else 1.0]))
+    trace = history.trace
+    assert trace is not None
+    assert 300 in trace.steps
+    recent = [step for step in trace.steps if step >= 900]
+    past = [step for step in trace.steps if step < 500]
+    assert len(recent) > len(past) > 5
+    assert max(b - a for a, b in itertools.pairwise(trace.steps)) < 120
