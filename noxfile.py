@@ -109,7 +109,7 @@ def cross(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Builds the documentation into site/; a broken link or reference is an error."""
-    session.install(*PINNED, *group("docs"))
+    session.install(*PINNED, "--editable", ".", *group("docs"))
     session.run("mkdocs", *(session.posargs or ("build", "--strict")))
 
 
