@@ -250,10 +250,11 @@ class Inquiry:
     ) -> tuple[Finding, ...]:
         """Return findings about a step that cannot be run again.
 
-        They come from what the step measured itself, else from its ends alone.
+        They come from what the step measured itself, else from its ends alone. A fault
+        of another process's share is explained there, by a replay.
         """
         call, result = call_share(call), result_share(result)
-        trace = self.measured
+        trace = None if why == _ELSEWHERE else self.measured
         if trace is None or (call.step, call.rank) not in trace.summaries:
             trace = outline(call, result, roles, observed.seen(result, held))
         incident = self._incident(call, trace, roles)
