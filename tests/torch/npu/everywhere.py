@@ -31,6 +31,7 @@ NOT_HERE: Final = {
     "test_sums_are_exact_to_a_few_roundings": "the CPU behind adds rows in a chain",
     "test_long_narrow_values_are_summed": "a device widens as it reads",
     "test_an_output_that_cannot_be_copied": "vmap does not take wrapper subclasses",
+    "memory_was_given_back": "wrapper subclasses have no memory of their own",
     "test_a_sparse_tensor_counts": "the simulated tensors are dense",
     "float64_twin": "there is no float64",
     "[many_kinds]": "there is no float64",

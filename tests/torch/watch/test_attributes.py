@@ -27,8 +27,6 @@ class Keeping(nn.Module):
         self.total = torch.zeros(3)
         self.sums = [torch.zeros(())]
         self.rows = torch.zeros(1)
-        self.freed = torch.zeros(1 << 16)
-        self.freed.untyped_storage().resize_(0)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.calls += 1
@@ -44,9 +42,13 @@ class Keeping(nn.Module):
         return out
 
 
-def trained(*, watched: bool, steps: int = 4) -> tuple[Keeping, Any]:
+def trained(
+    *, watched: bool, steps: int = 4, freed: torch.Tensor | None = None
+) -> tuple[Keeping, Any]:
     torch.manual_seed(0)
     model = Keeping(last=6)
+    if freed is not None:
+        model.freed = freed
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     called: Any = model
     if watched:
@@ -69,6 +71,16 @@ def test_a_watched_module_counts_keeps_and_writes_as_a_plain_one() -> None:
     assert torch.equal(model.sums[0], plain.sums[0])
     assert torch.equal(model.rows, plain.rows)
     assert torch.equal(model.lin.weight, plain.lin.weight)
+
+
+def test_an_attribute_whose_memory_was_given_back_is_left_alone() -> None:
+    freed = torch.zeros(1 << 16)
+    freed.untyped_storage().resize_(0)
+    model, called = trained(watched=True, freed=freed)
+    called.numcheck.close()
+    assert model.freed is freed
+    assert freed.untyped_storage().nbytes() == 0
+    assert not [e for e in called.numcheck.events if e.name == "fault"]
 
 
 @pytest.mark.parametrize("watched", [False, True])
