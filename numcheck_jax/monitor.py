@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from numcheck.at_exit import close_at_exit
 from numcheck.datacheck.watching import BatchWatch
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.monitor import Monitor
 from numcheck.record.notice import notice
 from numcheck.record.trace import Event
-from numcheck_jax.at_exit import close_at_exit
 from numcheck_jax.boundary import BOUNDARY
 from numcheck_jax.capture import capture, is_traced, kept_alive
 from numcheck_jax.execution import Execution, Plan, named
@@ -84,7 +84,7 @@ class JaxMonitor(Monitor):
         self._batches = BatchWatch(self.rank) if options.check_data else None
         self._mail = Mail(function)
         self._saving = None if save is None else self._saved_by(save)
-        close_at_exit(self)
+        self._leave_exit = close_at_exit(self)
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run the user's function and watch what it hands back.
@@ -149,6 +149,7 @@ class JaxMonitor(Monitor):
         """Read the last step's flag, deliver what it says, and stop watching."""
         if self._closed:
             return
+        self._leave_exit()
         super().close()
         self._settle_pending()
         self._read_reports()

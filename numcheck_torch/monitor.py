@@ -3,18 +3,14 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
 import math
-import sys
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from numcheck.at_exit import close_at_exit
 from numcheck.datacheck.watching import BatchWatch
 from numcheck.diagnose.still_watch import StillWatch
-from numcheck.errors import NonFiniteError
 from numcheck_torch.batch_watch import look_at_batch
 from numcheck_torch.boundary import BOUNDARY
 from numcheck_torch.clipping import tell_clipped_away
@@ -74,14 +70,13 @@ class TorchMonitor(Looking):
         self._batches = BatchWatch(self.rank) if options.check_data else None
         self._withheld: Withheld | None = None
         self.hooks = Hooks(parts, self)
-        self._at_exit = functools.partial(_close_at_exit, weakref.ref(self))
-        atexit.register(self._at_exit)
+        self._leave_exit = close_at_exit(self)
 
     def close(self) -> None:
         """Deliver what is still pending and stop watching. May be called twice."""
         if self._closed:
             return
-        atexit.unregister(self._at_exit)
+        self._leave_exit()
         self._is_ending = True
         try:
             self._settle_at_end()
@@ -385,13 +380,3 @@ class TorchMonitor(Looking):
         self._window.forget()
         self.release()
         BOUNDARY.shut(self)
-
-
-def _close_at_exit(reference: weakref.ref[TorchMonitor]) -> None:
-    monitor = reference()
-    if monitor is None:
-        return
-    try:
-        monitor.close()
-    except NonFiniteError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - nobody is left to catch it
