@@ -72,13 +72,28 @@ def _is_benign(site: Site, health: Health) -> bool:
 
 
 def _was_infinite(view: StepView, buffer: Site) -> bool:
-    """Whether a buffer came in with as many Inf: a minimum of what was never seen."""
+    """Whether a buffer came in with as many Inf: a minimum of what was never seen.
+
+    An average that is Inf stays so as well, but that is arithmetic, and harms.
+    """
+    maker = _maker(view, buffer)
+    is_chosen = maker.effect == "move" or maker.family == "select"
+    if buffer.role != "buffer" or not is_chosen:
+        return False
     now = _infinities(view, buffer)
-    return buffer.role == "buffer" and any(
+    return any(
         (was := _infinities(view, site)) is not None and now is not None and was >= now
         for site in view.trace.sites
         if site.kind == "source" and site.role == "buffer" and site.op == buffer.op
     )
+
+
+def _maker(view: StepView, kept: Site) -> Site:
+    """Return the operator that made a kept value, before it was only written."""
+    site = kept
+    while len(site.parents) == 1 and (site is kept or site.effect in ("move", "cast")):
+        site = view.trace.sites[site.parents[0]]
+    return site
 
 
 def _infinities(view: StepView, site: Site) -> int | None:

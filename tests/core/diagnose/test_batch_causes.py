@@ -173,12 +173,22 @@ def test_a_buffer_that_starts_at_infinity_may_stay_there_and_not_spread() -> Non
         best = story.source("buffer", f32(before), "best")
         w = story.source("parameter", f32([3e38, 2]), "w")
         seen = story.op("mul", np.multiply, w, 4.0)
-        story.keep("buffer", story.op("minimum", np.minimum, best, seen), "best")
+        story.keep("buffer", story.op("select", np.minimum, best, seen), "best")
         story.keep("loss", story.op("sum", np.sum, w))
         return diagnose(story.incident())
 
     assert not nearest([np.inf, np.inf])
     assert not nearest([np.inf, 3])
+
+
+def test_an_average_that_came_in_infinite_is_harmed_though_no_more_of_it_is() -> None:
+    story = Story()
+    average = story.source("buffer", f32([np.inf, 3]), "average")
+    kept = story.op("mul", np.multiply, average, 0.9)
+    story.keep("buffer", story.op("copy_", np.copy, kept), "average")
+    story.keep("loss", story.op("sum", np.sum, story.source("input", f32([1, 2]))))
+    (found,) = diagnose(story.incident())
+    assert (found.id, found.site.op) == ("N004", "buffer:average")
 
 
 def advised(incident: Incident) -> list[str]:
