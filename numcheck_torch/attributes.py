@@ -10,7 +10,7 @@ among them, get the elements back that they held.
 from __future__ import annotations
 
 import dataclasses
-from collections import deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -34,7 +34,10 @@ _OWN: Final = frozenset(vars(torch.nn.Module()))  # tables of hooks and paramete
 _PLAIN: Final = (
     bool, int, float, complex, str, bytes, tuple, torch.Tensor, list, dict, set, deque,
 )  # fmt: skip
-_CONTAINERS: Final = (list, dict, set, deque)
+_CONTAINERS: Final = frozenset(
+    {list, dict, set, deque, OrderedDict, defaultdict, Counter}
+)
+"""Those that can be emptied and filled again; what a subclass allows is its own."""
 _ABSENT: Final = object()
 _MOST: Final = 1000
 """Objects in a container that is copied at every call; a diary grows with the steps."""
@@ -191,11 +194,11 @@ def _is_freed(tensor: torch.Tensor) -> bool:
 
 
 def _is_small(value: object) -> bool:
-    return not isinstance(value, _CONTAINERS) or len(value) <= _MOST
+    return not isinstance(value, list | dict | set | deque) or len(value) <= _MOST
 
 
-def _contents(value: object) -> Any:
-    return value.copy() if isinstance(value, _CONTAINERS) else None
+def _contents(value: Any) -> Any:
+    return value.copy() if type(value) in _CONTAINERS else None
 
 
 def _is_as(value: object, held: object) -> bool:

@@ -95,6 +95,28 @@ def test_a_count_in_an_attribute_reaches_its_fault_at_the_same_step(
         assert (found.id, found.step, found.reproduced) == ("N303", 5, True)
 
 
+class Sealed(dict[str, int]):
+    """A dictionary that takes its entries one by one."""
+
+    def update(self, *_: Any, **__: Any) -> None:
+        raise TypeError("set each entry by itself")
+
+
+def test_a_container_that_cannot_be_filled_at_once_is_not_emptied() -> None:
+    model = Keeping(last=3)
+    model.seen = Sealed()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    called = numcheck_torch.instrument(model, optimizer, on_error="record")
+    for _ in range(3):
+        optimizer.zero_grad()
+        called(torch.ones(2, 3)).square().mean().backward()
+        optimizer.step()
+    called.numcheck.close()
+    assert model.seen == {f"call {i}": i for i in (1, 2, 3)}
+    assert not [e for e in called.numcheck.events if e.name == "fault"]
+    assert [f.id for f in called.numcheck.findings] == ["N303"]
+
+
 class Carrying(nn.Module):
     """Hands a state with its graph from one call of a step to the next."""
 
