@@ -28,6 +28,7 @@ _CHEAP: Final = frozenset(
     ("add", "div", "integer_pow", "max", "min", "mul", "pow", "sqrt", "square", "sub")
 )
 _SPREADING: Final = frozenset(("broadcast_in_dim", "expand_dims", "reshape", "squeeze"))
+_CALLS: Final = frozenset(("jit", "pjit"))
 
 _KNOWN: Final[weakref.WeakKeyDictionary[Jaxpr, frozenset[Var]]] = (
     weakref.WeakKeyDictionary()
@@ -37,6 +38,8 @@ _KNOWN: Final[weakref.WeakKeyDictionary[Jaxpr, frozenset[Var]]] = (
 def divisors(jaxpr: Jaxpr) -> frozenset[Var]:
     """Return the variables that something is divided by and that are cheap to repeat.
 
+    Those of the functions it calls are among them: compilers look through calls.
+
     >>> import jax
     >>> jaxpr = jax.make_jaxpr(lambda x: x / jax.numpy.sqrt(x))(1.0).jaxpr
     >>> jaxpr.eqns[0].outvars[0] in divisors(jaxpr)
@@ -44,23 +47,37 @@ def divisors(jaxpr: Jaxpr) -> frozenset[Var]:
     """
     known = _KNOWN.get(jaxpr)
     if known is None:
-        known = _KNOWN[jaxpr] = frozenset(_divisors(jaxpr))
+        cheap: set[Var] = set()
+        _dividing(jaxpr, set(), cheap)
+        known = _KNOWN[jaxpr] = frozenset(cheap)
     return known
 
 
-def _divisors(jaxpr: Jaxpr) -> set[Var]:
-    dividing: set[Var] = set()
-    cheap: set[Var] = set()
+def _dividing(jaxpr: Jaxpr, dividing: set[Var], cheap: set[Var]) -> set[Var]:
+    """Add to the variables that divide, and return them.
+
+    Args:
+        jaxpr: whose they are.
+        dividing: those that divide outside of it.
+        cheap: gets what is cheap to repeat.
+    """
     for eqn in reversed(jaxpr.eqns):
         name = eqn.primitive.name
-        if name == "div":
+        if name in _CALLS:
+            body = eqn.params["jaxpr"].jaxpr
+            outer = zip(body.outvars, eqn.outvars, strict=True)
+            given = _variables([inner for inner, out in outer if out in dividing])
+            found = _dividing(body, given, cheap)
+            read = zip(body.invars, eqn.invars, strict=True)
+            dividing |= _variables([atom for inner, atom in read if inner in found])
+        elif name == "div":
             dividing |= _variables(eqn.invars[1:])
         if not dividing.isdisjoint(eqn.outvars):
             if name in _SPREADING:
                 dividing |= _variables(eqn.invars)
             if name in _CHEAP:
                 cheap.update(eqn.outvars)
-    return cheap
+    return dividing
 
 
 def _variables(atoms: Sequence[Any]) -> set[Var]:

@@ -98,7 +98,9 @@ class StagedTape(Tape):
 
     def foresee(self, jaxpr: Jaxpr, place: int, read: Callable[[Any], Cell]) -> None:
         """Learn which values of the jaxpr are not to be read once more."""
-        self._divisors = divisors(jaxpr)
+        if place == 0:
+            # What a function hands out may divide where it was called.
+            self._divisors |= divisors(jaxpr)
 
     def measurable(
         self, eqn: JaxprEqn, operands: Sequence[Cell], values: Sequence[Any]

@@ -33,10 +33,27 @@ def by_adam(x: Any) -> Any:
     return optax.apply_updates(x, updates), state
 
 
+@jax.jit
+def divided(x: Any, by: Any) -> Any:
+    return x / by
+
+
 @pytest.mark.parametrize(
     "function",
-    [lambda x: 1 / jnp.sqrt(x), normalized, by_adam],
-    ids=["reciprocal of a root", "normalization", "adam"],
+    [
+        lambda x: 1 / jnp.sqrt(x),
+        normalized,
+        by_adam,
+        lambda x: x / jnp.linalg.norm(x, axis=-1, keepdims=True),
+        lambda x: divided(x, jnp.sqrt(x)),
+    ],
+    ids=[
+        "reciprocal of a root",
+        "normalization",
+        "adam",
+        "by what a call gave",
+        "in a call",
+    ],
 )
 def test_measured_divisions_give_the_plain_results_bit_for_bit(
     function: Callable[[Any], Any],
