@@ -137,6 +137,7 @@ class Monitor:
         self._run = _open_run(options, rank, meta)
         self._kept_events = 0
         self._known = KnownFindings()
+        self._stopped_at = -1
         self._closed = False
         self._growth = GrowthWatch()
 
@@ -275,20 +276,30 @@ class Monitor:
     def deliver(self, findings: Iterable[Finding]) -> None:
         """Keep the findings and do what the user asked for on errors.
 
+        What is known already is counted and not told again. But who is to be stopped
+        is stopped at each step: nothing else keeps the update from being made.
+
         Raises:
             NonFiniteError: under ``on_error="raise"``, when one of them is an error.
         """
-        news = self._known.take(findings)
-        errors = tuple(f for f in news if f.severity == "error")
+        given = tuple(findings)
+        news = self._known.take(given)
         policy = self.options.on_error
+        if policy == "raise":
+            self._stop(f for f in given if f in news or f.step > self._stopped_at)
         loud = [f for f in news if f.severity != "note"]
-        if not loud or policy == "record":
-            return
-        from numcheck.report.raised import raised_text
+        if loud and policy != "record":
+            from numcheck.report.raised import raised_text
 
-        if errors and policy == "raise":
+            warn_at_user(raised_text(loud), NumcheckWarning)
+
+    def _stop(self, findings: Iterable[Finding]) -> None:
+        errors = tuple(f for f in findings if f.severity == "error")
+        if errors:
+            from numcheck.report.raised import raised_text
+
+            self._stopped_at = max(f.step for f in errors)
             raise NonFiniteError(errors, raised_text(errors))
-        warn_at_user(raised_text(loud), NumcheckWarning)
 
     def fault(self, where: str) -> None:
         """Record an error inside numcheck itself, once for each place, loudly.

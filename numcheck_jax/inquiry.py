@@ -114,7 +114,9 @@ class Inquiry:
         held: Mapping[Key, float],
     ) -> bool:
         """Find out why a step handed back NaN or Inf; return whether that is harm."""
-        if self._last and self._monitor.is_known(self._last[0]):
+        # Whoever is stopped by an error and goes on may meet another one.
+        goes_on = self._monitor.options.on_error != "raise"
+        if goes_on and self._last and self._monitor.is_known(self._last[0]):
             return self._deliver(self._last)
         try:
             laboratory = self._laboratory(call, result, held, broken)

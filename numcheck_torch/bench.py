@@ -99,6 +99,7 @@ class Bench(Monitor):
         self._earlier: tuple[int, Program] | None = None
         self._loss_functions: list[Callable[..., Any]] = []
         self._sleepers = 0
+        self._is_abandoned = False
         self.is_asleep = False
         self._checks: collections.deque[Checked] = collections.deque(maxlen=MOST_CHECKS)
         self._bad_checks: tuple[tuple[Site, Summary], ...] = ()
@@ -134,6 +135,7 @@ class Bench(Monitor):
         except NonFiniteError:
             # The error keeps the model alive, and nobody goes on with the step.
             BOUNDARY.shut(self)
+            self._is_abandoned = True
             raise
 
     def settle_debts(self) -> None:

@@ -117,7 +117,7 @@ class TorchMonitor(Looking):
         window = self._window
         if not window.enter(caller) or not torch.is_grad_enabled():
             return
-        if window.is_fresh or self._fleet.has_stepped:
+        if window.is_fresh or self._fleet.has_stepped or self._is_abandoned:
             self._settle()
         if self._initial is None:
             self._begin()
@@ -329,7 +329,10 @@ class TorchMonitor(Looking):
 
     def _settle(self) -> None:
         """At the next call, or at the end: look at what no update will use."""
-        if self._fleet.has_stepped:
+        if self._is_abandoned:
+            # Whoever caught the error begins anew.
+            self._advance()
+        elif self._fleet.has_stepped:
             if self._fleet.is_done:
                 self._advance()
         elif self._window.is_fresh:
@@ -375,7 +378,7 @@ class TorchMonitor(Looking):
             self._keep_program()
         self.step += 1
         self.clip = None
-        self._is_bad = False
+        self._is_bad = self._is_abandoned = False
         self._fleet.clear()
         self._window.forget()
         self.release()

@@ -54,6 +54,16 @@ def test_an_error_is_raised_with_its_finding() -> None:
     assert [f.severity for f in monitor.findings] == ["error", "warning"]
 
 
+def test_an_error_of_a_later_step_is_raised_though_it_is_known() -> None:
+    monitor = Monitor(Options())
+    for step in (3, 4, 6):
+        with pytest.raises(NonFiniteError):
+            monitor.deliver([finding(step=step)])
+        monitor.deliver([finding(step=step)])
+    (found,) = monitor.findings
+    assert (found.step, found.count) == (3, 6)
+
+
 def test_on_error_warn_warns_and_goes_on() -> None:
     monitor = Monitor(Options(on_error="warn"))
     with pytest.warns(NumcheckWarning, match="N301"):

@@ -56,6 +56,17 @@ def test_flag_is_read_one_step_late_by_default() -> None:
     step.numcheck.close()
 
 
+def test_each_failing_call_raises_again_for_whoever_catches_the_error() -> None:
+    step = instrument(loss, lag=0)
+    failing = []
+    for batch in (BAD, BAD, GOOD, BAD, BAD):
+        try:
+            step(GOOD, batch)
+        except NonFiniteError as error:
+            failing.append(error.finding.step)
+    assert failing == [0, 1, 3, 4]
+
+
 def test_without_lag_the_failing_call_raises() -> None:
     step = instrument(loss, lag=0)
     with pytest.raises(NonFiniteError):

@@ -36,6 +36,24 @@ def test_failing_step_raises_before_the_update() -> None:
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
+@pytest.mark.parametrize("healthy", [0, 1, 2])
+def test_each_failing_step_raises_again_for_whoever_catches_the_error(
+    healthy: int,
+) -> None:
+    model, optimizer, monitor = watched()
+    failing = []
+    for _ in range(3):
+        train(model, optimizer, bad_steps=(), steps=healthy)
+        before = copy.deepcopy(model.state_dict())
+        with pytest.raises(NonFiniteError) as caught:
+            train(model, optimizer, bad_steps=(0,))
+        failing.append(caught.value.finding.step)
+        after = model.state_dict()
+        assert all(torch.equal(before[name], after[name]) for name in before)
+    assert failing == [healthy + k * (healthy + 1) for k in range(3)]
+    monitor.close()
+
+
 def test_finding_names_the_line_and_the_harm() -> None:
     model, optimizer, monitor = watched(on_error="record")
     train(model, optimizer, bad_steps=(1,), steps=2)
