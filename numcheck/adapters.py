@@ -76,7 +76,7 @@ def instrument(target: Any, **options: Any) -> Any:  # noqa: ANN401 - any framew
         target: a module or model, a compiled function, or a plain function. The
             framework of a plain function is decided at its first call, by the
             arrays and modules among its arguments.
-        **options: see `numcheck.monitor.Options`, and the explicit calls
+        **options: see `numcheck.options.Options`, and the explicit calls
             `numcheck_torch.instrument` and `numcheck_jax.instrument`.
 
     Returns:

@@ -120,7 +120,8 @@ def _keep(
     found: Sequence[tuple[Finding, ...]],
 ) -> None:
     """Write a run folder: every step, and the failing ones as incidents."""
-    from numcheck.monitor import Monitor, Options
+    from numcheck.monitor import Monitor
+    from numcheck.options import Options
 
     monitors: dict[int, Monitor] = {}
     options = Options(run=run, on_error="record", experiments=False)

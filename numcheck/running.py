@@ -15,7 +15,7 @@ import click
 
 from numcheck.adapters import adapters
 from numcheck.errors import MissingExtraError, NonFiniteError, NumcheckError
-from numcheck.monitor import Options
+from numcheck.options import Options
 from numcheck.report.messages import LANGUAGES, text
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
-    from numcheck.monitor import Level, Monitor, OnError
+    from numcheck.monitor import Monitor
+    from numcheck.options import Level, OnError
     from numcheck.report.content import Content
 
 __all__ = ["ScriptWatcher", "run"]

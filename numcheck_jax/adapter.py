@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from numcheck.monitor import Monitor, Options
+    from numcheck.monitor import Monitor
+    from numcheck.options import Options
 
 __all__ = ["ADAPTER", "JaxAdapter"]
 

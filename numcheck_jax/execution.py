@@ -20,7 +20,7 @@ from numcheck_jax.tracing import program_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from numcheck.monitor import Level
+    from numcheck.options import Level
     from numcheck_jax.capture import Call
     from numcheck_jax.compiled import Policy
     from numcheck_jax.substitute import Substitute

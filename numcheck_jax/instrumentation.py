@@ -9,7 +9,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from numcheck.errors import ArgumentError, ArgumentTypeError, NonFiniteError
-from numcheck.monitor import options_from
+from numcheck.options import options_from
 from numcheck_jax.frames import outside
 from numcheck_jax.jitted import without_instance
 from numcheck_jax.monitor import JaxMonitor
@@ -102,7 +102,7 @@ def instrument(
         save: which tensors to keep in the run folder, as a pattern over ``loss``,
             ``output:NAME``, ``gradient:NAME``, ``parameter:NAME`` and ``state:NAME``;
             at every step, or at every `every`-th.
-        **options: see `numcheck.monitor.Options`.
+        **options: see `numcheck.options.Options`.
 
     Returns:
         The function; its attribute ``numcheck`` is the `Monitor`.

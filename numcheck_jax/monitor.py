@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numcheck.diagnose.finding import Finding
-    from numcheck.monitor import Options
+    from numcheck.options import Options
     from numcheck.record.trace import Trace
     from numcheck_jax.capture import Call
     from numcheck_jax.results import Key

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from importlib.machinery import ModuleSpec
 
-    from numcheck.monitor import Monitor, Options
+    from numcheck.monitor import Monitor
+    from numcheck.options import Options
     from numcheck_jax.instrumentation import Watched
 
 __all__ = ["watching"]

@@ -18,7 +18,8 @@ from numcheck.errors import NonFiniteError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numcheck.monitor import Monitor, Options
+    from numcheck.monitor import Monitor
+    from numcheck.options import Options
     from numcheck_jax.instrumentation import Watched
     from numcheck_jax.monitor import JaxMonitor
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from numcheck.diagnose.finding import Finding
     from numcheck.measure.summary import Summary
-    from numcheck.monitor import Options
+    from numcheck.options import Options
     from numcheck.record.site import Site
     from numcheck.record.trace import Trace
     from numcheck_torch.boundary import Again, Checked

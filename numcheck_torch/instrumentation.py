@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar, cast
 import torch
 
 from numcheck.errors import ArgumentError, ArgumentTypeError
-from numcheck.monitor import Options, refuse_unknown
+from numcheck.options import Options, refuse_unknown
 from numcheck_torch import plain
 from numcheck_torch.monitor import TorchMonitor
 from numcheck_torch.step import WatchedStep
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from numcheck.monitor import Level, OnError
+    from numcheck.options import Level, OnError
 
 __all__ = ["instrument"]
 
@@ -53,7 +53,7 @@ def instrument(  # noqa: PLR0913 - the settings are keywords
         scaler: the gradient scaler; found by itself when None.
         loss_fn: a loss module to watch as a whole. A loss *function* that hides its
             operators is watched by calling ``model.numcheck.watch(loss_fn)`` instead.
-        level: ``watch``, ``anchors`` or ``trace``; see `numcheck.monitor.Options`.
+        level: ``watch``, ``anchors`` or ``trace``; see `numcheck.options.Options`.
         every: audit a step beside float32 every so many steps.
         audit_first: audit the first step.
         on_error: ``raise``, ``warn``, ``record`` or ``skip``.

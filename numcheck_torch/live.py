@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from numcheck.monitor import Level
+    from numcheck.options import Level
     from numcheck.record.trace import Trace
     from numcheck_torch.compile import Observer
     from numcheck_torch.compiled_parts import CompiledParts

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import FrameType
 
-    from numcheck.monitor import Options
+    from numcheck.options import Options
     from numcheck_torch.engine import EngineRun
     from numcheck_torch.sentinel import Reading
 

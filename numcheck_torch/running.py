@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from torch.utils.hooks import RemovableHandle
 
-    from numcheck.monitor import Options
+    from numcheck.options import Options
 
 __all__ = ["watching"]
 
@@ -51,7 +51,7 @@ def watching(options: Options) -> Iterator[Sequence[TorchMonitor]]:
         The monitors, which join as models are found.
 
     Example:
-        >>> from numcheck.monitor import Options
+        >>> from numcheck.options import Options
         >>> with watching(Options()) as monitors:
         ...     model = torch.nn.Linear(2, 1)
         ...     sgd = torch.optim.SGD(model.parameters(), lr=0.1)

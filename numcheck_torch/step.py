@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from numcheck.monitor import Options
+    from numcheck.options import Options
 
 __all__ = ["WatchedStep"]
 
@@ -44,7 +44,7 @@ class WatchedStep:
         ...     loss.backward()
         ...     sgd.step()
         ...     return loss.item()
-        >>> from numcheck.monitor import Options
+        >>> from numcheck.options import Options
         >>> step = WatchedStep(train_step, Options())
         >>> step(torch.ones(3, 2)) > 0, step.numcheck.findings
         (True, ())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from numcheck.monitor import options_from
+from numcheck.options import options_from
 from numcheck_torch.running import watching
 
 try:
@@ -32,7 +32,7 @@ class NumcheckCallback(Callback):  # type: ignore[misc]
     Use it as ``Trainer(..., callbacks=[NumcheckCallback(run="folder")])``.
 
     Args:
-        **options: see `numcheck.monitor.Options`.
+        **options: see `numcheck.options.Options`.
 
     Attributes:
         monitors: what was found, one for each group of modules trained together.

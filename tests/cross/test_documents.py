@@ -21,7 +21,8 @@ from torch import nn
 import numcheck
 import numcheck_torch
 from numcheck.errors import AmbiguousTargetError, NonFiniteError
-from numcheck.monitor import Monitor, Options
+from numcheck.monitor import Monitor
+from numcheck.options import Options
 from numcheck.record import TraceBuilder
 from numcheck.report import write_report
 

@@ -19,7 +19,8 @@ from numcheck.cli import COMMANDS, main
 from numcheck.diagnose import diagnose
 from numcheck.diagnose.incident_json import incident_to_json
 from numcheck.doctor import Check
-from numcheck.monitor import Monitor, Options
+from numcheck.monitor import Monitor
+from numcheck.options import Options
 from numcheck.record import RunWriter
 from tests.core.diagnose.story import Story
 from tests.core.foreign.dumps import SAMPLES

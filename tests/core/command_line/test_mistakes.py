@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from numcheck.monitor import Monitor, Options
+    from numcheck.monitor import Monitor
+    from numcheck.options import Options
 
 
 class IdleAdapter:

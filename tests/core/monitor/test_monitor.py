@@ -24,7 +24,8 @@ from numcheck.diagnose.incident import Experiment, Incident
 from numcheck.diagnose.incident_json import incident_from_json
 from numcheck.errors import ArgumentError, NonFiniteError
 from numcheck.measure.summary import Summary
-from numcheck.monitor import Monitor, NumcheckWarning, Options, options_from
+from numcheck.monitor import Monitor, NumcheckWarning
+from numcheck.options import Options, options_from
 from numcheck.record import Event, Site, SourceLine, TraceBuilder, open_run
 
 if TYPE_CHECKING:

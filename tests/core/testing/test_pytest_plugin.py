@@ -13,7 +13,8 @@ pytest_plugins = ["pytester"]
 PROGRAM = """
 import numcheck.adapters
 from numcheck.diagnose.finding import Finding
-from numcheck.monitor import Monitor, Options
+from numcheck.monitor import Monitor
+from numcheck.options import Options
 from numcheck.record import Site
 
 class Watched:

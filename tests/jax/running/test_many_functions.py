@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from numcheck.monitor import Options
+from numcheck.options import Options
 from numcheck_jax.running import watching
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 
 from numcheck.cli import main
 from numcheck.errors import NonFiniteError
-from numcheck.monitor import Options
+from numcheck.options import Options
 from numcheck_jax.running import watching
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from numcheck.monitor import Options
+from numcheck.options import Options
 from numcheck_torch.running import watching
 
 RECORD = Options(on_error="record", experiments=False)

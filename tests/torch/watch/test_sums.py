@@ -17,7 +17,7 @@ from tests.torch.watch.loops import watched
 
 if TYPE_CHECKING:
     from numcheck.measure.summary import Summary
-    from numcheck.monitor import Level
+    from numcheck.options import Level
     from numcheck.record.trace import Trace
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
