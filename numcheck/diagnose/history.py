@@ -79,7 +79,7 @@ def growth(history: Sequence[Event], name: str) -> Growth | None:
     early = [v for _, v in window[: max(1, len(window) // 2)]]
     return Growth(
         name,
-        statistics.median(early),
+        statistics.median_low(early),  # one that the user saw
         window[-1][1],
         window[-1][0] - window[0][0],
     )

@@ -52,6 +52,10 @@ def _first_step(known: Known) -> Answer | None:
     error = known.error
     if error is None:
         return _unbroken("first_step", known)
+    went = {e.name: e.result for e in known.experiments}
+    if error.step > 0 and went.get("initial_parameters") == "failed":
+        held: dict[str, Field] = {"step": error.step}
+        return Answer("first_step", "no", held, text="no_drift")
     return _yes("first_step", holds=error.step == 0, step=error.step)
 
 

@@ -69,6 +69,16 @@ def test_nothing_known_answers_nothing() -> None:
     ]
 
 
+def test_a_batch_that_fails_at_the_initial_parameters_is_no_drift() -> None:
+    result = "failed"
+    known = Known(
+        findings=[error(7)], experiments=[Experiment("initial_parameters", result)]
+    )
+    assert asked(known, "first_step").text == "no_drift"
+    known = dataclasses.replace(known, findings=[error(0)])
+    assert asked(known, "first_step").verdict == "yes"
+
+
 @pytest.mark.parametrize(("step", "verdict"), [(0, "yes"), (7, "no")])
 def test_the_first_step_is_told_from_a_later_one(step: int, verdict: str) -> None:
     answer = asked(Known(findings=[error(step)]), "first_step")
