@@ -42,7 +42,7 @@ _ABSENT: Final = object()
 _MOST: Final = 1000
 """Objects in a container that is copied at every call; a diary grows with the steps."""
 _MOST_BYTES: Final = 64 << 20
-"""Size of a tensor that is copied; a larger one is data rather than a state."""
+"""Size of the tensors of an attribute that are copied; more is data, not a state."""
 
 _Values = tuple[tuple[torch.Tensor, torch.Tensor], ...]
 
@@ -161,7 +161,10 @@ def _write_back(tensor: torch.Tensor, copied: torch.Tensor) -> None:
 
 def _values(value: object) -> _Values:
     """Return the tensors that a value is or holds, each with a copy."""
-    return tuple([(t, t.detach().clone()) for t in _tensors(value) if _is_state(t)])
+    states = [t for t in _tensors(value) if _is_state(t)]
+    if sum(t.nbytes for t in states) > _MOST_BYTES:
+        return ()
+    return tuple([(t, t.detach().clone()) for t in states])
 
 
 def _has_graph(value: object) -> bool:
@@ -183,7 +186,7 @@ def _is_state(tensor: torch.Tensor) -> bool:
     if type(tensor) not in PLAIN or isinstance(tensor, torch.nn.Parameter):
         return False
     is_plain = tensor.layout is torch.strided and not tensor.is_meta
-    if not is_plain or tensor.is_inference() or tensor.nbytes > _MOST_BYTES:
+    if not is_plain or tensor.is_inference():
         return False
     return not _is_freed(tensor)
 
