@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dispatch modes through which a recorder is called for every operator."""
+"""Dispatch modes that are called for every operator, and must be so at little cost."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from numcheck_torch.kinds import PLAIN
@@ -14,12 +15,35 @@ if TYPE_CHECKING:
 
     from torch._ops import OpOverload
 
-__all__ = ["LiveMode", "Mode"]
+__all__ = ["LiveMode", "Mode", "UntracedMode"]
 
 _VALUELESS: Final = frozenset({"FakeTensor", "FunctionalTensor"})
+_frames: Final = torch._C._dynamo.eval_frame
+_can_leave_out: Final = hasattr(_frames, "set_code_exec_strategy")
 
 
-class Mode(TorchDispatchMode):
+class UntracedMode(TorchDispatchMode):
+    """A mode whose own code `torch.compile` never looks at.
+
+    PyTorch wraps every mode's method for that, at two more calls an operator. Marking
+    its code has the same effect for free, where this version of PyTorch can.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        method = cls.__dict__.get("__torch_dispatch__")
+        if _can_leave_out and method is not None:
+            skip = _frames._FrameAction.SKIP
+            strategy = _frames._FrameExecStrategy(skip, skip)
+            _frames.set_code_exec_strategy(method.__code__, strategy)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Ask for PyTorch's wrapper where code cannot be marked."""
+        return not _can_leave_out
+
+
+class Mode(UntracedMode):
     """Calls for every operator on plain tensors.
 
     Args:

@@ -16,10 +16,10 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from numcheck_torch import modes
 from numcheck_torch.capture import RandomState
+from numcheck_torch.dispatch import UntracedMode
 from numcheck_torch.events import Operation
 from numcheck_torch.places import nearest_place
 from numcheck_torch.trees import map_tensors, tensors
@@ -38,7 +38,7 @@ _SINGLE = frozenset({"Tensor", "Optional[Tensor]"})
 _CONSTANT = frozenset({"ones_like", "zeros_like", "full_like", "empty_like"})
 
 
-class LossTape(TorchDispatchMode):
+class LossTape(UntracedMode):
     """Appends each operator that runs while it is on the stack to a `Program`.
 
     Args:
