@@ -12,6 +12,7 @@ import jax
 from numcheck.at_exit import close_at_exit
 from numcheck.datacheck.watching import BatchWatch
 from numcheck.diagnose.laboratory import CannotRunError
+from numcheck.errors import NonFiniteError
 from numcheck.monitor import Monitor
 from numcheck.record.notice import notice
 from numcheck.record.trace import Event
@@ -83,7 +84,10 @@ class JaxMonitor(Monitor):
         self._execution = Execution(options.level, rollback=rollback)
         self._batches = BatchWatch(self.rank) if options.check_data else None
         self._mail = Mail(function)
-        self._saving = None if save is None else self._saved_by(save)
+        self._saving: Saving | None = None
+        if save is not None:
+            every, loss_key = options.every or 1, self._inquiry.loss_key
+            self._saving = Saving(save, every, self._run, loss_key)
         self._leave_exit = close_at_exit(self)
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -284,10 +288,6 @@ class JaxMonitor(Monitor):
         is_sampled = every is not None and self.step % every == 0
         return is_sampled or self.claim_growth_audit()
 
-    def _saved_by(self, pattern: str) -> Saving:
-        every = self.options.every or 1
-        return Saving(pattern, every, self._run, self._inquiry.loss_key)
-
     def _is_saved(self) -> bool:
         """Whether tensors of this step are kept."""
         return self._saving is not None and self._saving.is_due(self.step)
@@ -318,6 +318,9 @@ class JaxMonitor(Monitor):
         """
         try:
             return self._settled(pending, audit=audit)
+        except NonFiniteError:
+            self._pending = None  # nobody gets the results of a step that ran since
+            raise
         finally:
             if self._pending is None:
                 self.release()
@@ -371,8 +374,7 @@ class JaxMonitor(Monitor):
     def _read_reports(self) -> None:
         """Act on what programs found since Python had the word last."""
         for report in self._mail.reports():
-            where = "fault.traced_diagnosis"
-            with self._guarded(where), jax.core.eval_context():
+            with self._guarded("fault.traced_diagnosis"), jax.core.eval_context():
                 if (found := reconstruct(report)) is not None:
                     call, result, held = found
                     broken = [k for k, v in held.items() if not math.isfinite(v)]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,15 @@ def test_each_failing_call_raises_again_for_whoever_catches_the_error() -> None:
         except NonFiniteError as error:
             failing.append(error.finding.step)
     assert failing == [0, 1, 3, 4]
+
+
+def test_what_an_error_left_in_results_nobody_got_is_not_told() -> None:
+    step = instrument(jax.jit(lambda w, x: w + jnp.log(x).sum()))
+    with contextlib.suppress(NonFiniteError), step.numcheck:
+        w = GOOD
+        for batch in (GOOD, BAD, GOOD):
+            w = step(w, batch)
+    assert [(f.id, f.step) for f in step.numcheck.findings] == [("N301", 1)]
 
 
 def test_without_lag_the_failing_call_raises() -> None:
