@@ -73,11 +73,11 @@ def test_what_an_error_left_in_results_nobody_got_is_not_told(
 ) -> None:
     # A device that is still at work when the next step is called.
     monkeypatch.setattr("numcheck_jax.sentinel.Flag.is_ready", False)
-    step = instrument(jax.jit(lambda w, x: w + jnp.log(x).sum()))
+    step = instrument(jax.jit(lambda w, x: (w + jnp.log(x).sum(), (w * x).sum())))
     with contextlib.suppress(NonFiniteError), step.numcheck:
         w = GOOD
         for batch in (GOOD, BAD, GOOD):
-            w = step(w, batch)
+            w, _ = step(w, batch)
     assert [(f.id, f.step) for f in step.numcheck.findings] == [("N301", 1)]
 
 
