@@ -75,8 +75,12 @@ class _Lazy(click.Group):
 
 @click.command(cls=_Lazy)
 @click.version_option(package_name="numcheck")
-def cli() -> None:
+@click.option("--lang", type=click.Choice(LANGUAGES))
+@click.pass_context
+def cli(context: click.Context, lang: Language | None) -> None:
     """Find out why a training run prints NaN."""
+    # Said before the command, it is what the command's own option starts from.
+    context.default_map = {name: {"lang": lang} for name in COMMANDS}
 
 
 def main(arguments: list[str] | None = None) -> None:

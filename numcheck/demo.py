@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from typing import TYPE_CHECKING
 
@@ -14,12 +13,11 @@ from numcheck.adapters import adapters
 from numcheck.errors import ArgumentError, MissingExtraError
 from numcheck.record.history import TraceHistory
 from numcheck.report.content import content_of
-from numcheck.report.messages import text
-from numcheck.report.writing import check_ending, write_content
+from numcheck.report.messages import LANGUAGES, text
+from numcheck.report.writing import check_ending, check_place, write_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from numcheck.adapters import Adapter
     from numcheck.monitor import Monitor
@@ -36,27 +34,20 @@ __all__ = ["demo"]
     show_default=True,
     type=click.Path(dir_okay=False),
 )
-def demo(wanted: tuple[str, ...], output: str) -> None:
+@click.option("--lang", type=click.Choice(LANGUAGES))
+def demo(wanted: tuple[str, ...], output: str, lang: str | None) -> None:
     """Break a small float16 training in each framework, explain it, write a page."""
-    _check_place(check_ending(output))
+    check_place(check_ending(output))
     monitors = {
-        a.name: m for a in _chosen(wanted) if (m := _demonstrate(a)) is not None
+        a.name: m for a in _chosen(wanted) if (m := _demonstrate(a, lang)) is not None
     }
     if not monitors:
         msg = "no framework is installed: pip install 'numcheck[torch,jax,flax]'"
         raise MissingExtraError(msg)
     content = _together(monitors)
-    click.echo(write_content(content))
-    write_content(content, output)
-    click.echo(text("demo.written", path=output))
-
-
-def _check_place(target: Path) -> None:
-    """Refuse a place that cannot be written before a minute of training."""
-    home = target.absolute().parent
-    if not (home.is_dir() and os.access(home, os.W_OK)):
-        msg = f"{str(home)!r} is no folder that can be written; name one by --output"
-        raise ArgumentError(msg)
+    click.echo(write_content(content, lang=lang))
+    write_content(content, output, lang)
+    click.echo(text("demo.written", lang, path=output))
 
 
 def _chosen(wanted: tuple[str, ...]) -> Iterable[Adapter]:
@@ -68,18 +59,18 @@ def _chosen(wanted: tuple[str, ...]) -> Iterable[Adapter]:
     return [known[name] for name in wanted or known]
 
 
-def _demonstrate(adapter: Adapter) -> Monitor | None:
-    click.echo(text("demo.training", framework=adapter.name), err=True)
+def _demonstrate(adapter: Adapter, lang: str | None) -> Monitor | None:
+    click.echo(text("demo.training", lang, framework=adapter.name), err=True)
     started = time.perf_counter()
     try:
         monitor = adapter.demonstrate()
     except MissingExtraError as missing:
-        click.echo(text("demo.left_out", why=missing), err=True)
+        click.echo(text("demo.left_out", lang, why=missing), err=True)
         return None
     steps = [f.step for f in monitor.findings if f.severity == "error"]
     took = {"seconds": round(time.perf_counter() - started)}
     fields = {"step": min(steps)} | took if steps else took
-    click.echo(text(f"demo.{'broke' if steps else 'held'}", **fields), err=True)
+    click.echo(text(f"demo.{'broke' if steps else 'held'}", lang, **fields), err=True)
     return monitor
 
 

@@ -92,24 +92,27 @@ def run(  # noqa: PLR0913 - one argument for each option
     arguments: tuple[str, ...],
 ) -> None:
     """Run the training SCRIPT with its arguments, unmodified, under watch."""
-    from numcheck.report.writing import check_ending
+    from numcheck.report.writing import check_ending, check_place
 
     if output is not None:
-        check_ending(output)  # before hours of training, not after
+        check_place(check_ending(output))  # before hours of training, not after
     options = Options(
         level, every, on_error=on_error, run=folder, experiments=experiments
     )
-    stopped = False
     start = _starter(script, arguments, is_module=module)
     with contextlib.ExitStack() as stack:
         watched = _watch(stack, options)
         try:
-            has_failed = _outcome(start)
+            ended = _outcome(start)
         except KeyboardInterrupt:  # whoever stops a training wants to know, too
-            has_failed, stopped = True, True
+            ended = STOPPED
     monitors = [monitor for sequence in watched for monitor in sequence]
-    code = _told(monitors, output, lang, has_failed=has_failed)
-    context.exit(STOPPED if stopped else code)
+    code = _told(monitors, output, lang, has_failed=ended != CLEAN)
+    if ended == STOPPED:
+        context.exit(STOPPED)
+    if ended != CLEAN:
+        click.echo(text("run.ended", lang, script=ended, own=code), err=True)
+    context.exit(code)
 
 
 def _watch(stack: contextlib.ExitStack, options: Options) -> list[Sequence[Monitor]]:
@@ -141,25 +144,26 @@ def _starter(
     return lambda: runpy.run_path(script, run_name="__main__")
 
 
-def _outcome(start: Callable[[], object]) -> bool:
-    """Run the script; whether it failed by itself."""
+def _outcome(start: Callable[[], object]) -> int:
+    """Run the script; return the exit code that it asked for."""
     try:
         start()
     except NonFiniteError:
-        return False  # the report says it all
+        return CLEAN  # the report says it all
     except NumcheckError:
         raise
     except SystemExit as end:
-        if isinstance(end.code, str):
-            click.echo(end.code, err=True)
-        return end.code not in (None, 0)
+        if end.code is None or isinstance(end.code, int):
+            return int(end.code or CLEAN)
+        click.echo(end.code, err=True)
+        return 1  # as Python ends
     except Exception as error:  # noqa: BLE001 - shown as Python would show it
         shown = traceback.format_exception(
             type(error), error, _of_script(error.__traceback__)
         )
         click.echo("".join(shown), err=True, nl=False)
-        return True
-    return False
+        return 1
+    return CLEAN
 
 
 def _of_script(trail: TracebackType | None) -> TracebackType | None:

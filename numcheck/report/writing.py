@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from numcheck.diagnose.incident import Experiment, Setting
     from numcheck.record.trace import Event, Trace
 
-__all__ = ["ENDINGS", "check_ending", "write_file", "write_report", "write_text"]
+__all__ = [
+    "ENDINGS",
+    "check_ending",
+    "check_place",
+    "write_file",
+    "write_report",
+    "write_text",
+]
 
 ENDINGS: Final = (".html", ".json", ".sarif")
 
@@ -112,6 +119,28 @@ def check_ending(
         msg = f"a report's path must end in {one_of}{listed}; got {str(target)!r}"
         raise ArgumentError(msg)
     return target
+
+
+def check_place(target: Path) -> None:
+    """Refuse a place that cannot be written, before the work that fills it.
+
+    Tried for real: what permissions say is not what every file system does. A file
+    that is there stays as it is, one that is not is not made.
+
+    Raises:
+        ArgumentError: it cannot be written.
+    """
+    import tempfile
+
+    try:
+        if target.exists():
+            target.open("ab").close()
+        else:
+            tempfile.TemporaryFile(dir=target.absolute().parent).close()
+    except OSError as error:
+        where = f"the report cannot be written to {str(target)!r}"
+        msg = f"{where}: {error.strerror}; name another place by --output"
+        raise ArgumentError(msg) from error
 
 
 def write_file(

@@ -198,6 +198,38 @@ def test_a_training_that_is_stopped_by_hand_is_reported(
     assert "error[N301]" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("program", "own"),
+    [("sys.exit(3)", 3), ("sys.exit('no')", 1), ("sys.exit(True)", 1), ("1 / 0", 1)],
+)
+def test_the_script_s_own_exit_code_is_told(
+    program: str,
+    own: int,
+    inputs: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    installed(monkeypatch, None)
+    Path(inputs["script"]).write_text(f"import sys\n{program}\n", "utf-8")
+    assert ending("run", "{script}", inputs) == 2
+    (told,) = [x for x in capsys.readouterr().err.splitlines() if "exit code" in x]
+    assert f"exit code {own};" in told
+    assert "ends with 2" in told
+
+
+@pytest.mark.parametrize("program", ["", "sys.exit()", "sys.exit(0)"])
+def test_a_script_that_ends_well_is_told_nothing_of_its_exit_code(
+    program: str,
+    inputs: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    installed(monkeypatch, None)
+    Path(inputs["script"]).write_text(f"import sys\n{program}\n", "utf-8")
+    assert ending("run", "{script}", inputs) in (0, None)
+    assert "exit code" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["run", "demo"])
 def test_a_report_that_cannot_be_written_is_read_first(
     command: str,
@@ -206,9 +238,10 @@ def test_a_report_that_cannot_be_written_is_read_first(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     installed(monkeypatch, diagnose(step([1.0, 0.0]))[0])
-    Path(inputs["page"]).mkdir()
     script = "{script}" if command == "run" else ""
-    monkeypatch.setattr("click.Path.convert", lambda _, value, *__: value)
+    # After it was tried, something takes the place.
+    for module in ("demo", "report.writing"):
+        monkeypatch.setattr(f"numcheck.{module}.check_place", lambda path: path.mkdir())
     assert ending(command, f"--output {{page}} {script}", inputs) == 2
     told = capsys.readouterr()
     assert "error[N301]" in told.out + told.err

@@ -81,6 +81,26 @@ def test_the_option_for_the_language_holds_for_help_and_errors(
     assert "缺少参数 RUN" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("--lang zh explain N101", "上溢"),
+        ("--lang zh explain N101 --lang en", "overflow"),
+        ("--lang=zh --help", "用法"),
+        ("--lang zh range fp16 70000", "上溢"),
+    ],
+)
+def test_the_language_can_be_said_before_the_command(
+    arguments: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("NUMCHECK_LANG", "en")
+    assert ended(*arguments.split()) in (0, None)
+    assert said in capsys.readouterr().out
+
+
 MISTAKES = {
     "no_command": ["zzzz"],
     "command_meant": ["repot"],

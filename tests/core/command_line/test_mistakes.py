@@ -4,24 +4,28 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from numcheck.cli import main
+from numcheck.report.writing import check_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from numcheck.monitor import Monitor
     from numcheck.options import Options
 
 
 class IdleAdapter:
-    """Watches scripts and finds nothing in them to watch."""
+    """Watches scripts and finds nothing in them to watch; has no demonstration."""
 
     name = "idle"
+
+    def demonstrate(self) -> Monitor:
+        raise AssertionError
 
     @contextlib.contextmanager
     def watching(self, options: Options) -> Iterator[list[Monitor]]:
@@ -31,7 +35,8 @@ class IdleAdapter:
 
 @pytest.fixture(autouse=True)
 def _one_adapter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("numcheck.running.adapters", lambda: (IdleAdapter(),))
+    for module in ("demo", "running"):
+        monkeypatch.setattr(f"numcheck.{module}.adapters", lambda: (IdleAdapter(),))
 
 
 def ended(*arguments: str) -> int | str | None:
@@ -117,18 +122,35 @@ def test_two_arrays_are_not_two_runs(
     assert "numcheck.compare(a, b)" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["demo", "run script.py"])
 @pytest.mark.parametrize(
     ("output", "said"),
     [("missing/report.html", "--output"), ("report.pdf", ".html")],
     ids=["folder", "ending"],
 )
-def test_the_demo_asks_for_a_place_before_it_trains(
+def test_a_place_for_the_report_is_asked_for_before_the_training(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    command: str,
     output: str,
     said: str,
 ) -> None:
-    monkeypatch.setattr("numcheck.demo.adapters", tuple)
-    assert ended("demo", "--output", str(tmp_path / output)) == 2
+    name, *script = command.split()
+    assert ended(name, "--output", str(tmp_path / output), *script) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs Linux's /proc")
+def test_a_folder_that_permissions_alone_call_writable_is_no_place(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir("/proc")
+    assert ended("demo") == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_trying_a_place_leaves_what_is_there_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "old.html").write_text("old")
+    check_place(tmp_path / "old.html")
+    check_place(tmp_path / "new.html")
+    assert [p.read_text() for p in tmp_path.iterdir()] == ["old"]
