@@ -100,6 +100,36 @@ class Comparison:
         """Number of elements whose NaN or Inf the other array does not share."""
         return self.nan_mismatch + self.inf_mismatch
 
+    def __str__(self) -> str:
+        """Return what came out, in a line or two.
+
+        Example:
+            >>> print(compare([1.0, 2.0], [1.0, 2.5]))
+            not close: of 2 elements 1 outside the tolerance (rtol 1e-07, atol 1e-07)
+            max_abs 0.5 at (1,), max_rel 0.25, rel_l2 0.2236, max_ulp 1.126e+15 (float64)
+            >>> print(compare([1.0, 2.0], 1.0))
+            not compared: a has shape (2,), b has shape ()
+        """
+        if not self.same_shape:
+            shapes = f"a has shape {self.shape_a}, b has shape {self.shape_b}"
+            return f"not compared: {shapes}"
+        verdict = "close" if self.is_close else "not close"
+        told = (
+            f"{verdict}: of {self.n} elements {self.outside} outside the tolerance "
+            f"(rtol {self.rtol:.4g}, atol {self.atol:.4g})"
+        )
+        if self.nonfinite_mismatch:
+            told += f", NaN or Inf differs in {self.nonfinite_mismatch}"
+        if not self.finite:
+            return (
+                f"{told}; none is finite in both" if self.n else f"{told}; both empty"
+            )
+        errors = f"max_abs {self.max_abs:.4g} at {self.worst_index}, " + ", ".join(
+            f"{name} {getattr(self, name):.4g}"
+            for name in ("max_rel", "rel_l2", "max_ulp")
+        )
+        return f"{told}\n{errors} ({self.ulp_format})"
+
 
 def compare(
     a: object,

@@ -95,7 +95,10 @@ class Norms:
     def cosine(self) -> float | None:
         """Return the cosine of the angle between them; None when either is zero."""
         lengths = math.sqrt(self._aa) * math.sqrt(self._bb)
-        return self._ab / lengths if lengths > 0 else None
+        if not lengths > 0:
+            return None
+        # Rounding may carry the quotient of parallel vectors past one.
+        return max(-1.0, min(1.0, self._ab / lengths))
 
     def _octaves(self) -> int:
         """Return how much larger ‖a - b‖ / ‖a‖ is than the scaled sums say."""

@@ -168,3 +168,25 @@ def test_a_difference_too_small_to_square_is_still_a_difference() -> None:
 def test_a_tolerance_that_is_none_is_named(name: str, wrong: Any) -> None:
     with pytest.raises(ArgumentError, match=name):
         compare([1.0], [1.0], **{name: wrong})
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        ([1.0, 2.0], [[1.0, 2.0]], "a has shape (2,), b has shape (1, 2)"),
+        ([1.0, math.nan], [1.0, math.inf], "NaN or Inf differs in 1"),
+        ([1.0, 2.0], [1.0, 3.0], "max_abs 1 at (1,)"),
+        ([math.inf], [math.inf], "none is finite in both"),
+        ([], [], "both empty"),
+    ],
+)
+def test_a_printed_comparison_says_what_came_out(a: Any, b: Any, said: str) -> None:
+    assert said in str(compare(a, b))
+
+
+@pytest.mark.parametrize("n", [3, 7, 1000])
+def test_a_cosine_is_none_beyond_one(n: int) -> None:
+    values = np.random.default_rng(n).normal(size=n).astype(np.float32)
+    found = compare(values, values)
+    assert found.cosine is not None
+    assert found.cosine <= 1
