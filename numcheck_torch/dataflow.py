@@ -122,6 +122,11 @@ class Memory:
             holder.regions[region] = (site, holder.clock)
         self._unread.clear()
 
+    def forget(self, tensor: torch.Tensor) -> None:
+        """Unlearn everything about a tensor's storage, but its name."""
+        self._look_through()
+        self._holders.pop(_key(tensor), None)
+
     def disturb(self, tensor: torch.Tensor, site: int) -> None:
         """Note that `site` goes on writing to the tensor behind the program's back."""
         self._look_through()

@@ -243,11 +243,15 @@ class _Table:
         if tensor.dtype != self._dtype:
             tensor = tensor.to(self._dtype)
         low, high = self._cells[row], self._cells[row + 1]
-        if self._has_aminmax and (n < self._together or not is_flat):
-            torch.aminmax(tensor, out=(low, high))
-        else:
-            torch.amin(tensor, dim=(), out=low)
-            torch.amax(tensor, dim=(), out=high)
+        try:
+            if self._has_aminmax and (n < self._together or not is_flat):
+                torch.aminmax(tensor, out=(low, high))
+            else:
+                torch.amin(tensor, dim=(), out=low)
+                torch.amax(tensor, dim=(), out=high)
+        except RuntimeError:
+            # It has no memory of its own: a tangent that is zero throughout.
+            self._taken.pop()
 
     @property
     def is_used(self) -> bool:

@@ -23,6 +23,7 @@ from numcheck_torch.loss_function import released
 from numcheck_torch.optimizers import with_closure
 from numcheck_torch.places import nearest_place
 from numcheck_torch.sentinel import look
+from numcheck_torch.transforms import transform
 from numcheck_torch.unwrap import core_of
 from numcheck_torch.withhold import Withheld
 
@@ -116,6 +117,8 @@ class TorchMonitor(Looking):
         """Keep what the call needs to be made again."""
         window = self._window
         if not window.enter(caller) or not torch.is_grad_enabled():
+            return
+        if transform() is not None:
             return
         if window.is_fresh or self._fleet.has_stepped or self._is_abandoned:
             self._settle()

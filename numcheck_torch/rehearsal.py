@@ -110,10 +110,18 @@ class Rehearsal:
         return entry
 
     def complete(
-        self, entry: Entry, outputs: Sequence[tuple[int, torch.Tensor, bool]]
+        self,
+        entry: Entry,
+        call: Call,
+        outputs: Sequence[tuple[int, torch.Tensor, bool]],
     ) -> bool:
         """Take an entry's sites over; False when the outputs look otherwise."""
         if not entry.fits([tensor for _, tensor, _ in outputs]):
+            read = [t for tensors in call.read_tensors() for t in tensors]
+            for position, _ in entry.reads:
+                # Its site was to come with the others.
+                if position < len(read):
+                    self._log.memory.forget(read[position])
             self._script.cut()
             return False
         sites = self._log.builder.sites
@@ -160,12 +168,12 @@ class Rehearsal:
         entry = self._next(what)
         if entry is None:
             return None
-        self._take_reads(entry, [tensor])
         site = entry.slots[0].site
         is_source = entry.slots[0].is_measured
         if not entry.slots[0].fits(tensor):
             self._script.cut()
             return None
+        self._take_reads(entry, [tensor])
         self._log.builder.sites.extend(entry.sites)
         if is_source:
             self._log.memory.set(tensor, site, is_write=False)

@@ -104,6 +104,28 @@ def test_sites_and_summaries_are_those_of_a_fresh_recorder(
         assert repr(summaries_again) == repr(summaries)
 
 
+def test_a_last_batch_that_nobody_named_is_read_anew() -> None:
+    shown = []
+    recorder = Recorder(TraceBuilder(0), measure="extremes")
+    for k, rows in enumerate((4, 2, 0, 4)):
+        recorder.restart(TraceBuilder(k))
+        x = torch.full((rows, 2), float(k))
+        with recorder:
+            (x * 2).exp()
+        recorder.finish()
+        builder = recorder.builder
+        shown.append([(s.op, s.shape, s.parents) for s in builder.sites])
+        assert builder.summaries[0].n == 2 * rows
+    assert shown == [
+        [
+            ("constant", (rows, 2), ()),
+            ("aten.mul.Tensor", (rows, 2), (0,)),
+            ("aten.exp.default", (rows, 2), (1,)),
+        ]
+        for rows in (4, 2, 0, 4)
+    ]
+
+
 def test_a_repeated_step_is_taken_over_not_described_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
