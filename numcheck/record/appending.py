@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Appending to the files of a run, whole records or nothing.
 
-A disk may be full for a moment and not the next. What was written of a record when it
-was is taken back, so that the records after it are where a reader looks for them.
+A disk may be full for a moment and not the next, and a Ctrl-C may come between two
+pieces. What was written of a record is taken back then, so that the records after it
+are where a reader looks for them.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ def append(path: Path, data: bytes) -> None:
     harm.
 
     Raises:
-        OSError: not all could be written; the file is as it was before.
+        OSError: not all could be written; the file is as it was before, as it is
+            after an interrupt.
     """
     with path.open("ab", buffering=0) as file:
         before, rest = file.tell(), memoryview(data)
         try:
             while rest:
                 rest = rest[file.write(rest) :]
-        except OSError:
+        except BaseException:
             with contextlib.suppress(OSError):
                 file.truncate(before)
             raise
@@ -43,7 +45,7 @@ def write_whole(path: Path, data: bytes) -> None:
     try:
         beside.write_bytes(data)
         beside.replace(path)
-    except OSError:
+    except BaseException:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
         raise

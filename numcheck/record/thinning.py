@@ -18,7 +18,7 @@ import numpy as np
 
 from numcheck import formats
 from numcheck.errors import NumcheckError
-from numcheck.record.rows import ROW, measured_mask
+from numcheck.record.rows import ROW, mapped_rows, measured_mask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -55,10 +55,9 @@ def danger_by_step(
     limits = np.array([*(_log2_max(site.dtype) for site in sites), math.inf])
     found: dict[int, Danger] = {}
     for path in segments:
-        whole = path.stat().st_size // ROW.itemsize
-        if not whole:
+        rows = mapped_rows(path)
+        if not rows.size:
             continue
-        rows = np.memmap(path, ROW, "r", shape=(whole,))
         starts = np.flatnonzero(np.diff(rows["step"], prepend=rows["step"][0] - 1))
         broken = _broken(rows)
         bits = np.where(broken, math.inf, _headroom(rows, limits))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numcheck.errors import ArgumentTypeError, RunFolderError
@@ -26,6 +27,7 @@ from numcheck.record import (
     trace_files,
 )
 from numcheck.record import rows as binary
+from numcheck.record.appending import append
 from numcheck.record.witness import load_tensors, save_tensors
 
 if TYPE_CHECKING:
@@ -134,6 +136,48 @@ def test_a_flipped_bit_in_a_record_costs_that_record_alone() -> None:
         whole = {0, 1, 2} - {position // binary.ROW.itemsize}
         assert {site for _, site, _ in binary.unpacked(rows)} == whole
         assert left == binary.ROW.itemsize
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, binary.ROW.itemsize - 1), min_size=1, max_size=5))
+def test_records_after_a_torn_one_are_found_where_they_lie(cuts: list[int]) -> None:
+    records = [binary.pack(i, {0: Summary(n=i)}).tobytes() for i in range(len(cuts))]
+    after = binary.pack(99, {0: Summary(n=99), 1: Summary(n=0)}).tobytes()
+    torn = [record[:cut] + after for record, cut in zip(records, cuts, strict=True)]
+    data = records[0] + b"".join(torn)
+    rows, left = binary.valid_rows(data)
+    assert rows["step"].tolist() == [0, *([99, 99] * len(cuts))]
+    assert left == sum(cuts)
+
+
+@pytest.mark.parametrize("noise", [bytes(5000), b"\xa5" * 5000], ids=["zeros", "other"])
+def test_records_after_noise_are_found(noise: bytes, tmp_path: Path) -> None:
+    record = binary.pack(7, {0: Summary(n=1), 1: Summary(n=2)}).tobytes()
+    rows, left = binary.valid_rows(noise + record)
+    assert (len(rows), left) == (2, len(noise))
+    (tmp_path / "segment").write_bytes(record + noise[:7] + record)
+    assert binary.mapped_rows(tmp_path / "segment")["step"].tolist() == [7] * 4
+
+
+def test_what_an_interrupt_left_of_a_write_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "events.jsonl"
+    append(path, b"first\n")
+
+    class Slow(io.FileIO):
+        """Writes two bytes, then is interrupted."""
+
+        def write(self, data: Any, /) -> int:
+            if len(data) < 8:
+                raise KeyboardInterrupt
+            return super().write(bytes(data)[:2])
+
+    monkeypatch.setattr(Path, "open", lambda p, *_, **__: Slow(p, "ab"))
+    with pytest.raises(KeyboardInterrupt):
+        append(path, b"second!\n")
+    monkeypatch.undo()
+    assert path.read_bytes() == b"first\n"
 
 
 def test_a_disk_that_is_full_for_a_while_costs_what_did_not_fit(
