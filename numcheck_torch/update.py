@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from numcheck_torch.sentinel import local
+from numcheck_torch.state import local
 from numcheck_torch.trees import map_tensors, named_tensors
 
 if TYPE_CHECKING:
@@ -131,7 +131,9 @@ def _one(
     recorder: Recorder,
 ) -> None:
     copy = local(value).clone().requires_grad_(parameter.requires_grad)
-    gradient = local(gradients[name])
+    gradient = gradients[name]
+    # Sparse ones stay so: some optimizers take no others.
+    gradient = gradient if gradient.is_sparse else local(gradient)
     # Autograd hands out what the forward's precision gave, an optimizer gets its own.
     copy.grad = gradient.to(copy.dtype)
     recorder.source(copy, f"parameter:{name}", "parameter")
