@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from numcheck.diagnose.triage import Known, triage
+from numcheck.report.figures import bits_text
 from numcheck.report.messages import LANGUAGES, text
 from numcheck.report.styled import drawn, hanging, joined
 
@@ -74,4 +75,8 @@ def _pair(key: str) -> tuple[str, ...]:
 
 def _said(answer: Answer, lang: str | None) -> str:
     key = f"triage.{answer.question}.{answer.text or answer.verdict}"
-    return text(key, lang, **answer.fields)
+    fields = dict(answer.fields)
+    bits = fields.get("bits")
+    if isinstance(bits, float):
+        fields["bits"] = bits_text(bits)  # as everywhere else in the report
+    return text(key, lang, **fields)

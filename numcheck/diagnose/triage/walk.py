@@ -125,7 +125,7 @@ def _activations(known: Known) -> Answer | None:
     left, site = min(tight, key=lambda pair: pair[0])
     error = known.error
     if error is not None and error.id.startswith("N1") and error.phase == "forward":
-        left, site = min(left, 0.0), error.site
+        left, site = -math.inf, error.site
     return _yes(
         "activations",
         holds=left < CLOSE_BITS,
