@@ -63,12 +63,18 @@ def incident_from_json(trace: Trace, step: int, rank: int, known: Any) -> Incide
         experiments={e.name: e for e in experiments},
         departures=None
         if departures is None
-        else {int(site): float(error) for site, error in departures},
+        else _departures(departures, len(trace.sites)),
         history=tuple(event_from_json(e) for e in known["history"]),
         settings=_read(known["settings"]),
         notes=tuple(map(_evidence_from_json, known["notes"])),
         batch=tuple(map(_evidence_from_json, known.get("batch", ()))),
     )
+
+
+def _departures(known: Any, sites: int) -> dict[int, float]:  # noqa: ANN401 - whatever the file holds
+    """Return each site's departure; of sites whose record is lost there is none."""
+    read = ((int(site), float(error)) for site, error in known)
+    return {site: error for site, error in read if 0 <= site < sites}
 
 
 def _evidence_to_json(evidence: Evidence) -> dict[str, Any]:

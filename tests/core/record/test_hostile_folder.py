@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pickle
 import struct
@@ -170,6 +171,17 @@ def test_an_incident_s_folder_leads_nowhere_else(
     listed.write_text(json.dumps({**known, "folder": folder}) + "\n", "utf-8")
     assert asked(run, tmp_path) in (0, 1)
     assert "could not be read" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_departure_of_a_site_that_is_lost_is_left_out(tmp_path: Path) -> None:
+    incident = step([1.0, 2.0])
+    departures = dict.fromkeys(range(len(incident.trace.sites)), 1e-3)
+    writer = RunWriter(tmp_path / "run", meta={"framework": "test"})
+    known = incident_to_json(dataclasses.replace(incident, departures=departures))
+    writer.incident(0, incident.trace, known)
+    sites = place(writer.path, "incidents/000000/sites.jsonl")
+    sites.write_bytes(sites.read_bytes().split(b"\n")[0] + b"\n")
+    assert asked(writer.path, tmp_path) == 0
 
 
 @pytest.mark.parametrize("count", [2**63 - 1, -1, -(2**63)])
