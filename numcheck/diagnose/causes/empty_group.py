@@ -36,7 +36,11 @@ class EmptyGroup:
         if broke.id not in ("N303", "N304", "N312") or scene.site.phase != "forward":
             return None
         behind = scene.ancestry_of(scene.denominator)
-        if behind is None or not _is_aggregate(scene.provenance.view, behind):
+        if behind is None or scene.denominator.site is None:
+            return None
+        view = scene.provenance.view
+        is_count = _is_given_count(view, scene.denominator.site)
+        if not is_count and not _is_aggregate(view, behind):
             return None
         if behind.is_from_batch:
             seen = Evidence("divisor_from_batch")
@@ -46,6 +50,12 @@ class EmptyGroup:
             return None
         guards = ("count_at_least_one", "drop_empty_batches", "std_at_least")
         return explain(self.id, "data", "likely", seen, advice=guards)
+
+
+def _is_given_count(view: StepView, divisor: Site) -> bool:
+    """Whether the divisor is whole numbers of the batch, such as lengths."""
+    given = source_of(view, divisor)
+    return given is not None and given.dtype.startswith(("int", "uint"))
 
 
 def _is_aggregate(view: StepView, behind: Ancestry) -> bool:

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
     from numcheck.record.site import Site
+    from numcheck.record.trace import StepView
 
 __all__ = ["VanishedEpsilon"]
 
 _REACH = 6  # operators between adding the epsilon and dividing by the result
+_WIDTH = 16
 _PASSES = ("add", "mul", "sqrt", "rsqrt", "reciprocal", "square", "select")
 
 
@@ -65,22 +67,42 @@ def _vanished(scene: Scene) -> tuple[Site, float] | None:
 
 
 def _guard(scene: Scene) -> tuple[Site, float] | None:
-    """Climb from the divisor or argument to the epsilon that was added to it."""
+    """Climb from the divisor or argument to the epsilon that was added to it.
+
+    An average of squares has it in one of its terms.
+    """
     view = scene.provenance.view
-    at = (scene.denominator if scene.denominator.site else scene.operand(0)).site
+    start = (scene.denominator if scene.denominator.site else scene.operand(0)).site
+    level = [] if start is None else [start]
     for _ in range(_REACH):
-        if at is None or at.kind != "operator":
-            return None
-        number, limit = _number(at), format_of(at)
-        if number is not None and limit is not None and is_low_precision(at):
-            is_written = at.family == "add" or (at.family == "select" and number > 0)
-            if is_written and 0 <= number <= limit.underflow_threshold:
-                return at, number
-        passes = at.effect in ("move", "cast") or at.family in _PASSES
-        if not passes or not at.parents:
-            return None
-        at = view.trace.sites[at.parents[0]]
+        operators = [site for site in level if site.kind == "operator"]
+        found = next((site for site in operators if _is_zero_guard(site)), None)
+        if found is not None:
+            return found, _number(found) or 0.0
+        level = [p for site in operators for p in _passed(view, site)][:_WIDTH]
     return None
+
+
+def _is_zero_guard(site: Site) -> bool:
+    """Whether a written number that low precision rounds to zero is added here."""
+    number, limit = _number(site), format_of(site)
+    if number is None or limit is None or not is_low_precision(site):
+        return False
+    is_written = site.family == "add" or (site.family == "select" and number > 0)
+    return is_written and 0 <= number <= limit.underflow_threshold
+
+
+def _passed(view: StepView, site: Site) -> list[Site]:
+    """Return the operands through which a guard would still act.
+
+    Those are all terms of a sum, and what a number scales.
+    """
+    if site.effect not in ("move", "cast") and site.family not in _PASSES:
+        return []
+    read = list(view.parents(site))
+    if site.family == "mul":
+        read.sort(key=lambda parent: parent.shape != site.shape)
+    return read if site.family == "add" else read[:1]
 
 
 def _number(site: Site) -> float | None:

@@ -269,6 +269,24 @@ def test_an_epsilon_below_the_smallest_number_is_found_behind_the_root() -> None
     assert only(incident).evidence[-1].fields["eps"] == 1e-9
 
 
+def test_an_epsilon_is_found_in_a_term_of_an_average_of_squares() -> None:
+    story = Story()
+    g = story.source("constant", f16([0, 1]), "g")
+    v = story.source("state", f16([0, 0]), "v")
+    square = story.op("square", np.square, g, phase="optimizer")
+    guarded = story.op("add", np.add, square, 0.0, phase="optimizer")
+    rate = story.source("constant", np.float32(0.5), "rate")
+    old = story.op("mul", np.multiply, rate, v, phase="optimizer")
+    new = story.op("mul", np.multiply, rate, guarded, phase="optimizer")
+    average = story.op("add", np.add, old, new, phase="optimizer")
+    half = story.cast(average, "float16", phase="optimizer")
+    root = story.op("pow", np.power, half, -0.5, phase="optimizer")
+    story.keep("parameter", root, "w")
+    assert told(story.incident(ran("float32", "failed"))) == (
+        "N312", "precision", "N152",
+    )  # fmt: skip
+
+
 def test_a_large_loss_scale_is_named() -> None:
     story = Story()
     g = story.source("constant", f32([1e-2]), "g")
@@ -286,6 +304,16 @@ def test_a_state_that_grows_by_iteration_is_dynamics() -> None:
         h = story.op("mul", np.multiply, h, w, iteration=(i,))
     story.keep("loss", h)
     assert told(story.incident()) == ("N101", "dynamics", "N756")
+
+
+def test_a_power_that_grows_ever_faster_is_dynamics_from_its_first_iteration() -> None:
+    story = Story()
+    x = story.source("input", f32(6.0))
+    for _ in range(4):
+        cube = story.op("pow", lambda v: v**3, x, line=1)
+        x = story.op("sub", lambda a, b: a - 0.5 * b, x, cube, line=2)
+    story.keep("loss", x)
+    assert told(story.incident()) == ("N107", "dynamics", "N756")
 
 
 def test_layers_that_grow_are_a_matter_of_initialisation() -> None:
