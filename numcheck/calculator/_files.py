@@ -14,6 +14,7 @@ import numpy as np
 
 from numcheck.errors import DumpError
 from numcheck.formats import get
+from numcheck.record.damage import DAMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +69,7 @@ def arrays_in(path: str | Path) -> Iterator[tuple[str, NDArray[Any]]]:
         raise
     except OSError as error:
         raise DumpError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except DAMAGE as error:
         raise DumpError(f"{path}: damaged or not such a file: {error}") from error
 
 

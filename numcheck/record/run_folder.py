@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from numcheck.errors import ArgumentTypeError, RunFolderError
 from numcheck.record.appending import append, write_whole
+from numcheck.record.damage import DAMAGE, UNREADABLE
 from numcheck.record.notice import notice
 from numcheck.record.site_json import json_line
 from numcheck.record.thinning import (
@@ -318,7 +319,7 @@ def _version(package: str) -> str | None:
 def _read_meta(path: Path) -> dict[str, Any]:
     try:
         meta = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+    except UNREADABLE as error:
         msg = f"{path} cannot be read as numcheck's meta.json: {error}"
         raise RunFolderError(msg) from error
     schema = meta.get("schema") if isinstance(meta, dict) else None
@@ -360,7 +361,7 @@ def _read_incidents(path: Path, rank: int, notes: list[str]) -> list[IncidentFil
             files, step = read_rank(path / "incidents" / name), int(known["step"])
             if not files.sites:  # nothing measured is one thing, torn another
                 files.summaries[step]
-        except (ValueError, TypeError, KeyError, RecursionError, RunFolderError):
+        except DAMAGE:
             lost = notice("unread.incident_lost", n=number)
             notes.append(_of_rank(rank, lost))
             continue

@@ -18,6 +18,7 @@ import numpy as np
 from numcheck.errors import RunFolderError
 from numcheck.record import rows as binary
 from numcheck.record.appending import append, write_whole
+from numcheck.record.damage import DAMAGE
 from numcheck.record.notice import notice
 from numcheck.record.site import Site
 from numcheck.record.site_json import (
@@ -52,9 +53,6 @@ KEPT_WHOLE = 10
 """Newest segments that keep every step; older ones keep every tenth."""
 THINNED_TO = 10
 _UNREADABLE = Site(0, "unreadable", "forward")
-_UNREADABLE_LINE = (
-    ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError
-)  # fmt: skip
 
 
 class TraceWriter:
@@ -231,7 +229,7 @@ def _lines(
             continue
         try:
             yield read(json.loads(line))
-        except _UNREADABLE_LINE:
+        except DAMAGE:
             notes.append(notice("unread.line", file=path.name, n=number))
             if instead is not None and number < len(lines):
                 yield instead

@@ -24,6 +24,7 @@ from numcheck.diagnose.finding import (
 )
 from numcheck.errors import ArgumentError
 from numcheck.measure.summary import Summary
+from numcheck.record.damage import DAMAGE
 from numcheck.record.site import Site, SourceLine
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def finding_from_json(row: Any) -> Finding:  # noqa: ANN401 - whatever a file ho
     """
     try:
         return _finding(row)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except DAMAGE as error:
         msg = f"not a finding as JSON: {type(error).__name__}: {error}"
         raise ArgumentError(msg) from error
 

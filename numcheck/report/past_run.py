@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from numcheck.diagnose import diagnose
 from numcheck.diagnose.incident_json import incident_from_json
+from numcheck.record.damage import DAMAGE
 from numcheck.record.history import TraceHistory
 from numcheck.record.notice import notice
 from numcheck.record.run_folder import open_run
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["content_of_run", "counted"]
 
 _ORDER = ("error", "warning", "note")
-_DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 _MOST_SUMMARIES = 1_200_000
 """About as many as the map has cells; beyond, some of the steps are read."""
 
@@ -57,7 +57,7 @@ def _diagnosed(incident: Incident, unread: list[str]) -> tuple[Finding, ...]:
     """Return an incident's findings; what damage makes of it hides no other's."""
     try:
         return diagnose(incident)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         unread.append(_lost(incident.step, error))
         return ()
 
@@ -70,7 +70,7 @@ def _incidents(run: Run, unread: list[str]) -> Sequence[Incident]:
             incident = incident_from_json(
                 files.trace, files.step, files.rank, files.known
             )
-        except _DAMAGE as error:
+        except DAMAGE as error:
             unread.append(_lost(files.step, error))
             continue
         found.append(incident)

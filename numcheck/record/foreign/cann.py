@@ -15,6 +15,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from numcheck.errors import DumpError
+from numcheck.record.damage import UNREADABLE
 from numcheck.record.foreign.cann_status import (
     overflows_in_bytes,
     overflows_in_json,
@@ -171,6 +172,6 @@ def _load(path: Path, notes: list[str]) -> tuple[str, tuple[int, ...], Summary] 
     try:
         values = np.load(path, mmap_mode="r", allow_pickle=False)
         return values.dtype.name, values.shape, summarize(values)
-    except (OSError, ValueError, TypeError) as error:
+    except UNREADABLE as error:
         notes.append(f"{path.name} cannot be read: {error}")
         return None

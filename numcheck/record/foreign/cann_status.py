@@ -13,6 +13,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from numcheck.errors import DumpError
+from numcheck.record.damage import DAMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -137,7 +138,7 @@ def _newer(data: bytes) -> tuple[Overflow, ...]:
         place = _STATUS_PLACE[unit]
         status = next((s for s in numbers[place:] if s), 0)
         model, stream, task = numbers[:3]
-    except (struct.error, IndexError, ValueError) as error:
+    except DAMAGE as error:
         msg = f"an overflow record is cut off or damaged: {error}"
         raise DumpError(msg) from error
     block = numbers[9] if unit in ("AIC", "AIV") else None
@@ -167,7 +168,7 @@ def overflows_in_json(record: Mapping[str, Any]) -> tuple[Overflow, ...]:
                 found.append(
                     Overflow(unit, status, *place, int(info["model_id"]), block)
                 )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except DAMAGE as error:
         msg = f"an overflow record is damaged: {error!r}"
         raise DumpError(msg) from error
     return tuple(found)

@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from numcheck.errors import DumpError
+from numcheck.record.damage import DAMAGE
 from numcheck.record.foreign.lenient_json import read_json
 from numcheck.record.foreign.msprobe_backward import weave_backward, weave_gradients
 from numcheck.record.foreign.msprobe_entry import parse_entry
@@ -140,7 +141,7 @@ def _entries(dump: Mapping[str, Any], notes: list[str]) -> dict[str, Entry]:
     for key, body in (data if isinstance(data, dict) else {}).items():
         try:
             entry = parse_entry(key, body)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except DAMAGE as error:
             notes.append(f"{key} is damaged and was left out: {error!r}")
             continue
         if entry is None:

@@ -14,6 +14,7 @@ import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
 from numcheck.errors import DumpError
+from numcheck.record.damage import UNREADABLE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,8 +58,7 @@ def load_tensor(path: Path) -> np.ndarray[Any, Any]:
             folder = inside.removesuffix("data.pkl")
             with archive.open(inside) as file:
                 found = _Reader(file, archive, folder).load()
-    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError,
-            EOFError, pickle.UnpicklingError, zipfile.BadZipFile) as error:  # fmt: skip
+    except UNREADABLE as error:
         msg = f"{path} cannot be read as one tensor: {error}"
         raise DumpError(msg) from error
     import numpy as np
