@@ -104,9 +104,9 @@ class Comparison:
         """Return what came out, in a line or two.
 
         Example:
-            >>> print(compare([1.0, 2.0], [1.0, 2.5]))
-            not close: of 2 elements 1 outside the tolerance (rtol 1e-07, atol 1e-07)
-            max_abs 0.5 at (1,), max_rel 0.25, rel_l2 0.2236, max_ulp 1.126e+15 (float64)
+            >>> print(compare([1.0, 2.0], [1.0, 2.5], fmt="float16"))
+            not close: of 2 elements 1 outside the tolerance (rtol 0.001, atol 1e-05)
+            max_abs 0.5 at (1,), max_rel 0.25, rel_l2 0.2236, max_ulp 256 (float16)
             >>> print(compare([1.0, 2.0], 1.0))
             not compared: a has shape (2,), b has shape ()
         """
