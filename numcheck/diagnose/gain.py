@@ -37,6 +37,9 @@ def _gain(view: StepView, product: Site) -> float:
         rms = None if summary is None else _rms(summary)
         if weight is None or rms is None:
             continue
+        if product.family == "conv":
+            found = max(found, rms * math.sqrt(_fan_in(weight, product)))
+            continue
         others = [p for p in view.parents(product) if p is not parent and p.shape]
         shared = [
             p.shape[-1]
@@ -46,6 +49,16 @@ def _gain(view: StepView, product: Site) -> float:
         if shared and len(weight.shape) > 1:
             found = max(found, rms * math.sqrt(max(shared)))
     return found
+
+
+def _fan_in(kernel: Site, product: Site) -> int:
+    """Return how many products a convolution sums: its kernel's size by channels out.
+
+    Either both shapes have the channels that come out early, or both have them last.
+    """
+    first = product.shape[1:2] == kernel.shape[:1]
+    channels = kernel.shape[0 if first else -1] if kernel.shape else 1
+    return math.prod(kernel.shape) // max(channels, 1)
 
 
 def _rms(weight: Summary) -> float | None:

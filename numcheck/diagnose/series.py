@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Ladder", "iterations_in", "layers_before", "repetitions_before"]
 
 _PRODUCTS = ("matmul", "conv")
+_PASSES = ("move", "cast")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,8 +75,11 @@ def layers_before(view: StepView, origin: Site) -> Ladder:
     """Return the magnitudes of the products on the way to `origin`.
 
     The way is the one through each operator's operand that was itself computed by a
-    product last, so weights and biases are passed by.
+    product last, so weights and biases are passed by. What an optimizer computes has
+    the way of the gradient that it read.
     """
+    if origin.phase == "optimizer":
+        origin = _gradient_behind(view, origin)
     last: dict[int, int | None] = {}
     previous: dict[int, int | None] = {}
     for site in view.trace.sites[: origin.index + 1]:
@@ -103,14 +107,29 @@ def repetitions_before(view: StepView, origin: Site) -> Ladder:
     Only repetitions that feed each other count: a loop's state, not a list of
     parallel heads.
     """
-    wanted = _signature(view, origin)
+    wanted, read = _signature(origin), _read(view, origin)
+    # The first iteration reads what was given where later ones read the state.
     same = [
         s
         for s in view.trace.sites[: origin.index]
-        if s.op == origin.op and _signature(view, s) == wanted
+        if s.op == origin.op
+        and _signature(s) == wanted
+        and _read(view, s).issuperset(read)
     ]
     fed = _feeding(view, origin, {s.index for s in same})
     return _ladder(view, (s for s in same if s.index in fed))
+
+
+def _gradient_behind(view: StepView, site: Site) -> Site:
+    """Return what computed the largest value that an optimizer's operator reads."""
+    while site.parents and (site.phase == "optimizer" or site.effect in _PASSES):
+        site = max(view.parents(site), key=lambda s: _amax(view, s))
+    return site
+
+
+def _amax(view: StepView, site: Site) -> float:
+    summary = view.summary(site)
+    return (summary.amax or 0.0) if summary is not None else 0.0
 
 
 def _ladder(view: StepView, sites: Iterable[Site]) -> Ladder:
@@ -127,10 +146,15 @@ def _ladder(view: StepView, sites: Iterable[Site]) -> Ladder:
     return Ladder(tuple(amaxes), rungs)
 
 
-def _signature(view: StepView, site: Site) -> tuple[object, ...]:
+def _signature(site: Site) -> tuple[object, ...]:
     """Return what two runs of the same operator of a loop's body have in common."""
-    read = tuple(root.op for p in view.parents(site) if (root := source_of(view, p)))
-    return site.op, site.source, site.phase, site.output, site.shape, site.kind, read
+    return site.op, site.source, site.phase, site.output, site.shape, site.kind
+
+
+def _read(view: StepView, site: Site) -> frozenset[str]:
+    """Return the sources that an operator reads, such as one layer's weight."""
+    roots = (source_of(view, p) for p in view.parents(site))
+    return frozenset(root.op for root in roots if root is not None)
 
 
 def _feeding(view: StepView, origin: Site, wanted: set[int]) -> set[int]:

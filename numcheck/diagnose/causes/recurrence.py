@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.causes.base import OVERFLOWS, explain
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from numcheck.diagnose.causes.base import Explanation
     from numcheck.diagnose.rules.base import Match
     from numcheck.diagnose.scene import Scene
+    from numcheck.diagnose.series import Ladder
 
 __all__ = ["CarriedState", "Recurrence"]
 
@@ -36,7 +39,9 @@ class Recurrence:
         few = ladder.rungs < _RUNGS and not ladder.accelerates
         if few or ladder.rising < _RISING:
             return None
-        if ladder.factor < _FACTOR or not _fills_half(scene, ladder.amaxes[-1]):
+        if ladder.factor < _FACTOR:
+            return None
+        if not (_fills_half(scene, ladder.amaxes[-1]) or _leads_out(scene, ladder)):
             return None
         seen = Evidence(
             "grows_by_iteration",
@@ -71,6 +76,19 @@ class CarriedState:
             advice = ("stable_recurrence", "clip_state", "normalise_state")
             return explain(self.id, "dynamics", "likely", seen, advice=advice)
         return None
+
+
+def _leads_out(scene: Scene, ladder: Ladder) -> bool:
+    """Whether a growth that itself grows reaches past the format at its next step.
+
+    A cube needs but a third of the octaves to fill all of them.
+    """
+    limit = format_of(scene.site)
+    if limit is None or not ladder.accelerates:
+        return False
+    before, last = (math.log2(b / a) for a, b in itertools.pairwise(ladder.amaxes[-3:]))
+    grown = math.log2(ladder.amaxes[-1]) + last * last / before
+    return grown >= math.log2(limit.max)
 
 
 def _fills_half(scene: Scene, amax: float) -> bool:

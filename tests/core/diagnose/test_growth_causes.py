@@ -167,6 +167,39 @@ def test_weights_whose_squares_have_no_sum_are_large_all_the_same() -> None:
     assert cause(measured=True) == cause(measured=False) == "N754"
 
 
+def test_a_second_moment_that_a_stack_of_large_weights_overflows_is_their_fault() -> (
+    None
+):
+    def of(gain: float, first: float) -> str:
+        story = Story()
+        w = [story.source("parameter", f32([[gain]]), f"w{i}") for i in range(8)]
+        g = story.source("input", f32([[first]]))
+        for weight in w:
+            g = story.op("matmul", np.matmul, g, weight, phase="backward")
+        story.keep("gradient", g, "w")
+        moment = story.op("mul", lambda v: v * v, g, phase="optimizer")
+        story.keep("state", moment, "exp_avg_sq:w")
+        return cause_of(story)
+
+    assert of(30.0, 1e10) == "N754"
+    assert of(1.0, 1e25) != "N754"
+
+
+def test_the_gain_of_a_kernel_counts_all_that_it_sums() -> None:
+    def of(spread: float) -> str:
+        story = Story()
+        x = story.source("input", np.full((2, 8, 6, 6), 1e37, f32))
+        kernel = np.full((4, 8, 3, 3), spread, f32)
+        w = story.source("parameter", kernel, "w")
+        out = np.full((2, 4, 4, 4), 1e38, f32)
+        y = story.op("conv", lambda *_: out * f32(10), x, w)
+        story.keep("loss", y)
+        return cause_of(story)
+
+    assert of(1.0) == "N754"  # the gain is the root of 72
+    assert of(0.1) != "N754"
+
+
 def test_a_stack_that_is_normalised_flat_or_shallow_does_not() -> None:
     assert cause_of(stack(140, 1.4, normalises=True, times=1e20)) != "N762"
     assert cause_of(stack(140, 1.0, times=1e20)) != "N762"
