@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from numcheck.diagnose.finding import Evidence
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numcheck.diagnose.finding import Field
-    from numcheck.record.site import Site
+    from numcheck.measure.summary import Summary
+    from numcheck.record.site import Family, Site
     from numcheck.record.trace import StepView
 
 __all__ = ["still_buffers"]
@@ -24,6 +26,10 @@ _ROLES: Final = ("buffer", "state")
 _SHARE: Final = 0.25
 """Part of half a step of the format that float32 must move by. An average that has
 arrived hardly moves in any format, and loses nothing by it."""
+_HARDLY: Final = 0.25
+"""Part of the move it missed that an array still made."""
+_FAR: Final = 0.125
+"""Distance, as a part of its value, at which an average has not arrived."""
 
 
 def still_buffers(view: StepView, departures: Mapping[int, float]) -> Departed | None:
@@ -63,16 +69,53 @@ def _is_still(
     if old is None or limit is None or not is_low_precision(site):
         return False
     was, now = view.summary(old), view.summary(site)
-    if was is None or now is None or not is_same(was, now):
+    if was is None or now is None:
         return False
     least = _SHARE * float(limit.unit_roundoff)
     update = _update(view, site)
-    is_update = update.family in _UPDATES
-    if site.role == "state" and not _adds_to(view, update, old):
+    missed = departures.get(site.index, 0.0)
+    is_far = missed >= _FAR * _rate(view, update)
+    is_stuck = is_far and _reads(view, update, old, ("mul",))
+    if not (is_same(was, now) or (is_stuck and _hardly_moved(was, now, missed))):
+        return False
+    if site.role == "state" and not _reads(view, update, old, ("add", "sub")):
         # An optimizer's average of squares is there to be divided by: too slow in few
         # bits it still does that, and what it harms is told by the parameters.
         return False
-    return is_update and departures.get(site.index, 0.0) >= least
+    return update.family in _UPDATES and (missed >= least or is_far)
+
+
+def _hardly_moved(was: Summary, now: Summary, missed: float) -> bool:
+    """Whether an array moved by far less than it should have: but for its small ones.
+
+    Args:
+        was: the array before.
+        now: the array after.
+        missed: the move that its format lost, relative to its size.
+    """
+    if was.total_sq is None or now.total_sq is None or not was.total_sq:
+        return False
+    if was.total is None or now.total is None or was.amax != now.amax:
+        return False
+    size = math.sqrt(was.total_sq)
+    by_size = abs(now.total_sq - was.total_sq) / was.total_sq
+    by_mean = abs(now.total - was.total) / (size * math.sqrt(was.n))
+    return max(by_size, by_mean) <= _HARDLY * missed
+
+
+def _rate(view: StepView, update: Site) -> float:
+    """Return the part of its distance that an average goes at a time; 1 if not known.
+
+    It is written as a plain number: in a lerp, or as what a product keeps of the old
+    value or takes of the new one.
+    """
+    rates = [1.0]
+    for site in (update, *view.parents(update)):
+        for name, value in site.detail:
+            is_factor = name.startswith("operand") or name == "alpha"
+            if is_factor and isinstance(value, float) and 0 < value < 1:
+                rates.append(min(value, 1 - value))
+    return min(rates)
 
 
 def _update(view: StepView, kept: Site) -> Site:
@@ -85,9 +128,14 @@ def _update(view: StepView, kept: Site) -> Site:
     return site
 
 
-def _adds_to(view: StepView, update: Site, old: Site) -> bool:
-    """Whether an update adds to what was there, as counters and plain sums do."""
-    if update.family not in ("add", "sub"):
+def _reads(
+    view: StepView, update: Site, old: Site, families: tuple[Family, ...]
+) -> bool:
+    """Whether an update reads what was there, as counters, sums and a lerp do.
+
+    A product and a sum of their own round twice: then a tremor is no standing still.
+    """
+    if update.family not in families:
         return False
     for parent in view.parents(update):
         site = parent

@@ -14,7 +14,7 @@ from tests.core.diagnose.story import Story
 
 if TYPE_CHECKING:
     from numcheck.diagnose import Finding
-    from numcheck.record.site import Role
+    from numcheck.record.site import Family, Role
 
 f32 = np.float32
 f16 = np.float16
@@ -229,3 +229,28 @@ def test_an_average_of_squares_too_slow_for_its_format_is_the_optimizer_s_affair
     after = story.op("add", lambda v: (v + 1e-5).astype(v.dtype), decayed)
     story.keep("state", after, "exp_avg_sq")
     assert found(story) == ()
+
+
+def lerped(rate: float, distance: float, family: Family = "mul") -> list[str]:
+    """Move an average of large and small numbers towards others, in bfloat16."""
+    story = Story()
+    values = np.geomspace(1, 0.5, 64)
+    values[0] = 1e-4
+    before = story.source("buffer", values.astype(bf16), "ema")
+    new = story.source("parameter", (1 + distance) * values.astype(bf16).astype(f32))
+
+    def step(old: Any, new: Any, rate: float) -> Any:
+        wide = old.astype(f32) + f32(rate) * (new.astype(f32) - old.astype(f32))
+        wide[..., 0] += f32(1e-6)
+        return wide.astype(old.dtype)
+
+    story.keep("buffer", story.op(family, step, before, new, rate), "ema")
+    return [f.id for f in found(story)]
+
+
+def test_an_average_that_is_far_and_hardly_moves_has_not_arrived() -> None:
+    assert lerped(1e-3, 0.5) == ["N401"]
+    assert lerped(1e-3, 0.01) == []
+    assert lerped(0.1, 0.5) == []
+    # Two roundings, of a product and a sum, tremble where a lerp stands still.
+    assert lerped(1e-3, 0.5, "add") == []
