@@ -18,6 +18,7 @@ from torch.autograd import _make_grads
 from torch.autograd.graph import _engine_run_backward
 
 if TYPE_CHECKING:
+    from collections.abc import Container
     from types import CodeType, FrameType
 
     from numcheck.record.site import Phase
@@ -35,24 +36,28 @@ current_node: Final[Any] = torch._C._current_autograd_node
 _next_number: Final = torch._C._autograd._get_sequence_nr
 # Nodes that no forward operator made (gradient accumulation) carry the largest number.
 _NO_NUMBER: Final = 1 << 63
+_CHECKPOINT: Final = (torch.utils.checkpoint.__file__,)
+_AGAIN: Final = (*_CHECKPOINT, torch.nn.modules.module.__file__)
+"""What runs a forward again: a checkpoint, or a module called while going backward."""
 
 
 def autograd_phase(*, in_module: bool, outer: int = -1) -> Phase | None:
     """Return backward or recompute while the autograd engine runs, else None.
 
     Gradients are enabled inside the engine where a checkpoint runs its forward again,
-    and where the gradient itself will be differentiated.
+    and where the gradient itself will be differentiated, as one that a module takes in
+    its forward.
 
     Args:
-        in_module: whether a module's forward is running.
+        in_module: whether a module's forward is running, in the engine or around it.
         outer: run of the engine from inside which all this is run again.
     """
     if not is_in_engine(outer):
         return "backward" if _is_seeding() else None
     if torch.is_grad_enabled():
-        again = in_module or _is_under_checkpoint()
+        again = _is_under(_AGAIN)
     else:  # inside an autograd function that a module calls, or a gradient of its own
-        again = in_module and _is_under_checkpoint()
+        again = in_module and _is_under(_CHECKPOINT)
     return "recompute" if again else "backward"
 
 
@@ -75,10 +80,11 @@ def _is_dispatch(frame: FrameType) -> bool:
     return name.startswith(("numcheck", "torch._compile", "torch._dynamo"))
 
 
-def _is_under_checkpoint() -> bool:
+def _is_under(files: Container[str]) -> bool:
+    """Whether code of one of these files runs inside the engine."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not is_engine(frame.f_code):
-        if frame.f_code.co_filename == torch.utils.checkpoint.__file__:
+        if frame.f_code.co_filename in files:
             return True
         frame = frame.f_back
     return False

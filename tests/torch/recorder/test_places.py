@@ -72,6 +72,18 @@ def test_a_gradient_of_a_gradient_is_backward_not_recompute() -> None:
     assert phases.count("backward") > 8
 
 
+def test_a_gradient_that_a_module_takes_in_its_forward_is_backward() -> None:
+    class Force(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.func.vmap(torch.func.grad(lambda r: r.exp().sum()))(x)
+
+    net = Force()
+    found = sites_of(lambda: net(torch.ones(2, 3)).sin(), modules=net)
+    phases = {s.op: s.phase for s in found}
+    assert phases["aten.exp.default"] == phases["aten.sin.default"] == "forward"
+    assert phases["aten.mul.Tensor"] == "backward"
+
+
 def test_a_hook_on_a_tensor_has_its_own_line() -> None:
     def doubled(gradient: torch.Tensor) -> torch.Tensor:
         return gradient.mul(2)  # in the hook
