@@ -22,6 +22,8 @@ _ORDER: tuple[Role, ...] = (
     "buffer",
 )
 
+_EXTREMES = ("amin", "amax")
+
 
 def harm_rank(site: Site) -> tuple[int, int]:
     """Return a sort key: what matters most to the user comes first."""
@@ -76,9 +78,7 @@ def _was_infinite(view: StepView, buffer: Site) -> bool:
 
     An average that is Inf stays so as well, but that is arithmetic, and harms.
     """
-    maker = _maker(view, buffer)
-    is_chosen = maker.effect == "move" or maker.family == "select"
-    if buffer.role != "buffer" or not is_chosen:
+    if buffer.role != "buffer" or not _is_chosen(_maker(view, buffer)):
         return False
     now = _infinities(view, buffer)
     return any(
@@ -86,6 +86,12 @@ def _was_infinite(view: StepView, buffer: Site) -> bool:
         for site in view.trace.sites
         if site.kind == "source" and site.role == "buffer" and site.op == buffer.op
     )
+
+
+def _is_chosen(maker: Site) -> bool:
+    """Whether an operator hands on one of the numbers that it reads."""
+    reduction = dict(maker.detail).get("reduce")
+    return maker.effect == "move" or maker.family == "select" or reduction in _EXTREMES
 
 
 def _maker(view: StepView, kept: Site) -> Site:

@@ -181,6 +181,23 @@ def test_a_buffer_that_starts_at_infinity_may_stay_there_and_not_spread() -> Non
     assert not nearest([np.inf, 3])
 
 
+def test_the_nearest_of_each_class_may_be_infinite_where_none_was_seen() -> None:
+    def told(reduction: str) -> list[str]:
+        story = Story()
+        best = story.source("buffer", f32([np.inf, np.inf, 3]), "best")
+        seen = story.source("input", f32([1]))
+        detail = (("reduce", reduction),)
+        kept = story.op(
+            "scatter", lambda *_: f32([1, np.inf, 3]), best, seen, detail=detail
+        )
+        story.keep("buffer", kept, "best")
+        story.keep("loss", seen)
+        return [f.id for f in diagnose(story.incident())]
+
+    assert told("amin") == []
+    assert told("mean") == ["N004"]
+
+
 def test_an_average_that_came_in_infinite_is_harmed_though_no_more_of_it_is() -> None:
     story = Story()
     average = story.source("buffer", f32([np.inf, 3]), "average")
