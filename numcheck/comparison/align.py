@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 from typing import TYPE_CHECKING, Literal
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from numcheck.comparison.points import Point, PointKind
 
-__all__ = ["Alignment", "Pair", "align"]
+__all__ = ["Alignment", "Pair", "align", "unknown_name"]
 
 How = Literal["name", "map", "fused", "order"]
 _Key = tuple["PointKind", tuple[str, ...]]
@@ -110,6 +111,27 @@ def _mapped(
             if stretch in renamed:
                 return path[:start] + renamed[stretch] + path[start + size :]
     return path
+
+
+def unknown_name(name: str, points: Sequence[Point]) -> str | None:
+    """Return what is closest to a name that no point has; None of one that some has.
+
+    Args:
+        name: of a module or parameter, as the user spells it.
+        points: of one run.
+    """
+    wanted = canonical(name)
+    stretches = {
+        p.path[i:j]
+        for p in points
+        for i in range(len(p.path))
+        for j in range(i + 1, len(p.path) + 1)
+    }
+    if wanted in stretches:
+        return None
+    known = [".".join(s) for s in sorted(stretches)]
+    near = difflib.get_close_matches(".".join(wanted), known, n=1, cutoff=0.0)
+    return near[0] if near else ""
 
 
 def _pair(a: Point, b: Point, how: How) -> Pair:

@@ -102,6 +102,5 @@ def trace_at(path: str) -> Trace:
     for trace in (run.trace, *(i.trace for i in run.incidents)):
         history.add(trace)
     together = history.trace or run.trace
-    return type(together)(
-        together.sites, together.summaries, run.trace.events, run.trace.meta
-    )
+    meta = {**run.trace.meta, "notes": run.notes}
+    return type(together)(together.sites, together.summaries, run.trace.events, meta)

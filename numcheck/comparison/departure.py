@@ -18,14 +18,15 @@ import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from numcheck import formats
-from numcheck.comparison.align import align
+from numcheck.comparison.align import align, unknown_name
 from numcheck.comparison.points import points
 from numcheck.errors import ArgumentError, NumcheckError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numcheck.comparison.align import Alignment, Pair
+    from numcheck.comparison.points import Point
     from numcheck.measure.summary import Summary
     from numcheck.record.trace import StepView, Trace
 
@@ -109,14 +110,25 @@ def compare_traces(
         names: paths in the first → paths in the second, where spelling differs.
 
     Raises:
-        ArgumentError: a trace has no recorded step, or not the one asked for.
+        ArgumentError: a trace has no recorded step, or not the one asked for, or
+            nothing of a name in `names`.
     """
     first, second = _step_of(a, step_a, "a"), _step_of(b, step_b, "b")
     same = _speak_alike(a, b)
     both = (points(first, operators=same), points(second, operators=same))
+    for name, other in (names or {}).items():
+        _check_name(name, both[0], "a")
+        _check_name(other, both[1], "b")
     alignment = align(*both, names)
     judged = _judge(alignment.pairs)
     return Comparison(judged, alignment, first.step, second.step, a.meta, b.meta)
+
+
+def _check_name(name: str, found: Sequence[Point], which: str) -> None:
+    near = unknown_name(name, found)
+    if near is not None:
+        msg = f"nothing in {which} is called {name!r}; the nearest is {near!r}"
+        raise ArgumentError(msg)
 
 
 def _speak_alike(a: Trace, b: Trace) -> bool:

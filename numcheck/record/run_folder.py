@@ -278,7 +278,8 @@ def _newest_attempt(folder: Path) -> Path:
     if not attempts:
         msg = (
             f"{str(folder)!r} is not a run folder: it holds neither meta.json nor "
-            "attempt-NNN folders; `run=` of numcheck's `instrument` writes one"
+            "attempt-NNN folders; `run=` of numcheck's `instrument` writes one, and "
+            "dumps of msprobe and CANN are read by `numcheck import`"
         )
         raise RunFolderError(msg)
     return attempts[-1][1]

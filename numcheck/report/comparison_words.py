@@ -82,7 +82,7 @@ def place(point: Point, lang: str | None) -> str:
 
 
 def notes(comparison: Comparison, a: str, b: str, lang: str | None) -> list[str]:
-    """Return what found no partner, and how many were paired by order alone."""
+    """Return what found no partner, was paired by order alone or could not be read."""
     alignment = comparison.alignment
     told = []
     separator = text("report.list_separator", lang)
@@ -99,4 +99,13 @@ def notes(comparison: Comparison, a: str, b: str, lang: str | None) -> list[str]
     coarse = sum(d.is_by_magnitude for d in comparison.departures)
     if coarse:
         told.append(text("compare.by_magnitude", lang, count=coarse))
+    for run, meta in ((a, comparison.meta_a), (b, comparison.meta_b)):
+        problems = meta.get("notes", ())
+        told += [_unread(run, problem, lang) for problem in problems[:_NAMED]]
+        if len(problems) > _NAMED:
+            told.append(_unread(run, f"… +{len(problems) - _NAMED}", lang))
     return told
+
+
+def _unread(run: str, problem: str, lang: str | None) -> str:
+    return text("compare.unread", lang, run=run, problem=problem)

@@ -55,7 +55,8 @@ def explanation(
     wanted = rule.strip().upper()
     known = rule_ids()
     if wanted not in known:
-        near = difflib.get_close_matches(wanted, known, n=3, cutoff=0.5)
+        near = [r for r in known if wanted and r.startswith(wanted)][:5]
+        near = near or difflib.get_close_matches(wanted, known, n=3, cutoff=0.5)
         hint = f"; the nearest are {', '.join(near)}" if near else ""
         msg = f"no rule has the id {rule!r}{hint} (`numcheck explain` lists all)"
         raise ArgumentError(msg)

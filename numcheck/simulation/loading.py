@@ -62,10 +62,17 @@ def load(profile: str | os.PathLike[str] | Profile) -> Profile:
     if name in profile_names():
         return _shipped(name)
     if Path(name).is_file():
-        return parse(Path(name).read_text("utf-8"), name)
+        return parse(_text_of(Path(name)), name)
     near = difflib.get_close_matches(name, profile_names(), n=1)
     hint = f"did you mean {near[0]!r}?" if near else "`numcheck profiles` lists them"
     raise ArgumentError(f"no profile and no file is named {name!r}; {hint}")
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise ArgumentError(f"{path} is not TOML: {error}") from error
 
 
 @functools.cache

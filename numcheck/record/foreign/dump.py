@@ -46,7 +46,8 @@ def read_steps(path: str | os.PathLike[str]) -> tuple[Trace, ...]:
         return (read_records(root),)
     msg = (
         f"{str(path)!r} is no known dump: it holds neither dump.json files, as msprobe "
-        "writes them, nor Opdebug.Node_OpDebug files, as CANN's overflow detection does"
+        "writes them, nor Opdebug.Node_OpDebug files, as CANN's overflow detection "
+        "does; a run folder of numcheck's own is shown by `numcheck report`"
     )
     raise DumpError(msg)
 

@@ -81,6 +81,22 @@ def test_a_users_map_joins_other_names() -> None:
     assert comparison.first_difference is None
 
 
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ({"enc.c": "enc.a"}, "nothing in a is called 'enc.c'; the nearest is 'enc\\.[ab]'"),
+        ({"enc.a": "body"}, "nothing in b is called 'body'"),
+    ],
+    ids=["left", "right"],
+)
+def test_a_map_of_what_is_not_there_is_refused(
+    names: dict[str, str], said: str
+) -> None:
+    both = run(["enc.a", "enc.b"], layers(np.random.default_rng(0), 2), {})
+    with pytest.raises(ArgumentError, match=said):
+        compare_traces(both, both, names=names)
+
+
 @given(st.integers(0, 3), st.integers(0, 2**32))
 def test_a_planted_difference_is_named_at_its_layer(layer: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -187,6 +203,21 @@ def test_a_malformed_map_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         main(["compare", "a", "b", "--map", "x"])
     assert ended.value.code == 2
     assert "expects NAME=NAME" in capsys.readouterr().err
+
+
+def test_what_of_a_run_could_not_be_read_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    RunWriter(tmp_path).trace.trace(
+        run(SCOPES, layers(np.random.default_rng(0), len(SCOPES)), {})
+    )
+    segment = next(tmp_path.rglob("summaries-*.bin"))
+    segment.write_bytes(segment.read_bytes() + b"torn")
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", str(tmp_path), str(tmp_path), "--lang", "en"])
+    assert ended.value.code == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("4 bytes cannot be read") == 2
 
 
 def test_points_in_common_are_needed_for_a_clean_exit(

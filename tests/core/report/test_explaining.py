@@ -9,6 +9,7 @@ import re
 import pytest
 
 from numcheck.diagnose.finding import Cause, Finding
+from numcheck.errors import ArgumentError
 from numcheck.record import Site
 from numcheck.report import card
 from numcheck.report.explaining import FRAMEWORKS, explanation, fixes, rule_ids
@@ -50,3 +51,12 @@ def test_a_card_names_the_page_of_what_broke_and_of_why(lang: str) -> None:
     assert "numcheck explain N301`" in shown
     assert "numcheck explain N751`" in shown
     assert re.search("(cause|原因).{0,4}N751", shown)
+
+
+@pytest.mark.parametrize(
+    ("typed", "nearest"),
+    [("N10", "N101, N102, N103"), ("n9", "N901, N902"), ("N1001", "N101")],
+)
+def test_a_mistyped_id_is_answered_with_the_nearest(typed: str, nearest: str) -> None:
+    with pytest.raises(ArgumentError, match=f"the nearest are {nearest}"):
+        explanation(typed)

@@ -134,6 +134,12 @@ def test_a_wrong_file_is_told_where_it_is_wrong(text: str, message: str) -> None
         parse(text, "mine")
 
 
+def test_a_file_that_is_no_text_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_bytes(b"\x93NUMPY")
+    with pytest.raises(ArgumentError, match=r"mine\.toml is not TOML"):
+        load(tmp_path / "mine.toml")
+
+
 def test_an_unknown_name_is_told_the_nearest() -> None:
     with pytest.raises(ArgumentError, match="did you mean 'tpu-bf16'"):
         load("tpu-bf-16")
