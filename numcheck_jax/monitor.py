@@ -26,14 +26,14 @@ from numcheck_jax.kept_memory import is_too_much
 from numcheck_jax.mail import Mail
 from numcheck_jax.notices import LET_GO, NOTHING_SAVED, TRACED
 from numcheck_jax.observed import recorded, scalars
-from numcheck_jax.pending import Pending
-from numcheck_jax.references import values as values_of
+from numcheck_jax.pending import launched
 from numcheck_jax.refusal import check_leaves
-from numcheck_jax.results import result_of
 from numcheck_jax.saving import Saving
-from numcheck_jax.sentinel import Flag, is_bad, is_watchable, launch, values
+from numcheck_jax.sentinel import is_bad, values
 from numcheck_jax.shares import own_rank
 from numcheck_jax.skipping import without_update
+from numcheck_jax.small_donations import SmallDonations
+from numcheck_jax.standing_still import StandingStill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from numcheck.options import Options
     from numcheck.record.trace import Trace
     from numcheck_jax.capture import Call
+    from numcheck_jax.pending import Pending
     from numcheck_jax.results import Key
     from numcheck_jax.substitute import Ran, Substitute
 
@@ -84,6 +85,8 @@ class JaxMonitor(Monitor):
         self._execution = Execution(options.level, rollback=rollback)
         self._batches = BatchWatch(self.rank) if options.check_data else None
         self._mail = Mail(function)
+        self._donations = SmallDonations()
+        self._still = StandingStill()
         self._saving: Saving | None = None
         if save is not None:
             every, loss_key = options.every or 1, self._inquiry.loss_key
@@ -196,6 +199,8 @@ class JaxMonitor(Monitor):
             due = self._is_due() or self._is_saved()
             if due and not is_traced(call.given):
                 call = kept_alive(call)
+            elif self._execution.is_plain:
+                call = self._donations.spared(call)
         return call
 
     def _settle_early(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -248,7 +253,9 @@ class JaxMonitor(Monitor):
         self.step += 1
         earlier, self._pending = self._pending, None
         with self._guarded("fault.check"):
-            self._pending = self._launched(call, out, plan, ran)
+            self._donations.learn(call)
+            self._pending = launched(call, out, plan, ran)
+            self._inquiry.feedback.give(self._pending.result)
             self.hold()
         if is_saved and self._pending is not None:
             self._save(self._pending)
@@ -262,23 +269,6 @@ class JaxMonitor(Monitor):
             with self._guarded("fault.skipping"):
                 out = self._skipped(latest, out)
         return out
-
-    def _launched(self, call: Call, out: Any, plan: Plan, ran: Ran | None) -> Pending:
-        """Start the check of what a call gave."""
-        after = jax.tree.leaves((call.args, dict(call.kwargs)))
-        result = result_of(out, call.given, values_of(call.given, after))
-        self._inquiry.feedback.give(result)
-        watched = [(k, x) for k, x in result.items() if is_watchable(x)]
-        keys = tuple(k for k, _ in watched)
-        if ran is None or plan.substitute is None:
-            flag = launch([x for _, x in watched])
-            return Pending(call, result, keys, flag, plan)
-        if not plan.in_place or ran.table is None:
-            flag = launch([x for _, x in watched])
-        else:
-            flag = Flag(((tuple(range(len(keys))), ran.table),), len(keys))
-            call = plan.substitute.restored(call, out)
-        return Pending(call, result, keys, flag, plan, ran.rows)
 
     def _is_due(self) -> bool:
         """Whether this step is audited."""
@@ -355,7 +345,8 @@ class JaxMonitor(Monitor):
                 self._mail.take(tuple(checks))
             return found
         self.rearm()
-        if audit:
+        roles = self._inquiry.roles if self.options.wants_audits else None
+        if self._still.take(call.step, result, held, roles) or audit:
             self._inquiry.audit(call, result, held)
         self.heed_growth()
         if self._batches is not None:

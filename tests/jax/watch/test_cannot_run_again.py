@@ -33,13 +33,29 @@ def test_fault_of_a_donating_step_is_told_as_far_as_it_was_measured(
     step = numcheck_jax.instrument(
         jax.jit(donating, donate_argnums=0), level=level, on_error="record"
     )
-    p, _ = step(jnp.ones(3), ONES)
-    step(p, -ONES)
+    large = jnp.ones(1 << 19)
+    p, _ = step(jnp.copy(large), large)
+    step(p, -large)
     step.numcheck.close()
     (finding,) = step.numcheck.findings
     assert finding.severity == "error"
     assert finding.site.op == op
     assert finding.help[0].key == "keep_arguments"
+
+
+@pytest.mark.parametrize("audit_first", [True, False])
+def test_fault_of_a_step_that_consumes_a_small_state_is_named(
+    *, audit_first: bool
+) -> None:
+    jitted = jax.jit(donating, donate_argnums=0)
+    step = numcheck_jax.instrument(jitted, on_error="record", audit_first=audit_first)
+    p, _ = step(jnp.ones(3), ONES)
+    given = p
+    p, _ = step(p, ONES)
+    assert given.is_deleted()  # the user's memory is given back all the same
+    step(p, -ONES)
+    step.numcheck.close()
+    assert [(f.site.op, f.step) for f in step.numcheck.findings] == [("log", 2)]
 
 
 CALLED: list[float] = []
