@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numcheck.errors import RunFolderError
+from numcheck.record.damage import UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,14 +54,15 @@ def load_tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
     import ml_dtypes
     from safetensors import SafetensorError, safe_open
 
+    unreadable: tuple[type[Exception], ...] = (SafetensorError, *UNREADABLE)
     try:
         with safe_open(path, framework="numpy") as file:
             raw = json.loads((file.metadata() or {}).get(_RAW, "{}"))
             arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
-    except (OSError, SafetensorError, ValueError) as error:
+        for key, (dtype, shape) in raw.items():
+            kind = np.dtype(getattr(ml_dtypes, dtype))
+            arrays[key] = np.frombuffer(arrays[key].tobytes(), kind).reshape(shape)
+    except unreadable as error:
         msg = f"{path} cannot be read as safetensors: {error}"
         raise RunFolderError(msg) from error
-    for key, (dtype, shape) in raw.items():
-        kind = np.dtype(getattr(ml_dtypes, dtype))
-        arrays[key] = np.frombuffer(arrays[key].tobytes(), kind).reshape(shape)
     return arrays

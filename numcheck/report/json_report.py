@@ -108,7 +108,7 @@ def findings_from_json(document: str) -> Sequence[Finding]:
     """
     try:
         read = json.loads(document)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         msg = f"not JSON: {error}"
         raise ArgumentError(msg) from error
     if not isinstance(read, dict) or read.get("tool") != "numcheck":

@@ -354,3 +354,25 @@ def test_witness_tensors_come_back_with_their_dtype(tmp_path: Path, dtype: str) 
     assert back.dtype == kind
     assert back.tobytes() == values.tobytes()
     assert back.shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"x": ["float99", [2]]},
+        {"y": ["bfloat16", [1]]},
+        {"x": 3},
+        [],
+        {"x": ["bfloat16", [7]]},
+    ],
+    ids=repr,
+)
+def test_a_witness_that_lies_about_its_dtype_is_refused(
+    tmp_path: Path, raw: Any
+) -> None:
+    from safetensors.numpy import save_file
+
+    told = {"numcheck.raw": json.dumps(raw)}
+    save_file({"x": np.zeros(4, np.uint8)}, tmp_path / "x.safetensors", told)
+    with pytest.raises(RunFolderError, match="cannot be read"):
+        load_tensors(tmp_path / "x.safetensors")

@@ -75,13 +75,14 @@ def test_numbers_that_are_not_finite_are_kept_as_strings() -> None:
     ("text", "says"),
     [
         ("", "not JSON"),
+        ("[" * 100_000, "not JSON"),
         ("[]", "not a report of numcheck"),
         ('{"tool": "other"}', "not a report of numcheck"),
         ('{"tool": "numcheck", "schema_version": 99}', "reads up to 1"),
         ('{"tool": "numcheck"}', "None"),
         ('{"tool": "numcheck", "schema_version": 1, "findings": [{}]}', "finding"),
     ],
-    ids=["empty", "list", "foreign", "later", "no version", "no finding"],
+    ids=["empty", "deep", "list", "foreign", "later", "no version", "no finding"],
 )
 def test_another_document_is_an_error_that_says_why(text: str, says: str) -> None:
     with pytest.raises(ArgumentError, match=says):
