@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numcheck.record.site import Site
-    from numcheck_jax.interpreter.graph import Graph
+    from numcheck_jax.interpreter.graph import Graph, Node
 
 __all__ = ["Listing", "listing"]
 
@@ -68,11 +68,10 @@ def listing(
         parents = tuple(s for p in node.parents for s in stands_for[p])
         if node.site is not None:
             index = offset + len(sites)
-            sites.append(
-                dataclasses.replace(
-                    node.site, index=index, phase=when[i], parents=parents
-                )
+            site = dataclasses.replace(
+                node.site, index=index, phase=when[i], parents=parents
             )
+            sites.append(_sparing(site, node, stands_for) if node.spared else site)
             nodes.append(i)
             stands_for.append((index,))
         elif node.is_through or bridges:
@@ -80,3 +79,11 @@ def listing(
         else:
             stands_for.append(())
     return Listing(tuple(sites), tuple(nodes), tuple(stands_for))
+
+
+def _sparing(site: Site, node: Node, stands_for: Sequence[tuple[int, ...]]) -> Site:
+    """Return the site with the places of the parents from which it took nothing bad."""
+    read = [p for p in node.parents for _ in stands_for[p]]
+    places = (str(place) for place, p in enumerate(read) if p in node.spared)
+    detail = (*site.detail, ("spared", " ".join(places)))
+    return dataclasses.replace(site, detail=detail)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numcheck.record.site import Site
     from numcheck.record.trace import StepView
 
-__all__ = ["Health", "examine", "is_floating"]
+__all__ = ["Health", "carriers", "examine", "is_floating"]
 
 _FLOATING = ("float", "bfloat", "complex", "hif", "tf", "hf")
 
@@ -29,6 +29,21 @@ def is_floating(dtype: str) -> bool:
         (True, False)
     """
     return not dtype or dtype.startswith(_FLOATING)
+
+
+def carriers(site: Site) -> tuple[int, ...]:
+    """Return the parents that a NaN or Inf of a site can have come from.
+
+    A selection reads all its cases; where an adapter saw that it took nothing bad from
+    one of them, it notes that one's place as ``spared``.
+    """
+    if site.family != "select":
+        return site.parents
+    spared = dict(site.detail).get("spared")
+    if not isinstance(spared, str):
+        return site.parents
+    places = {int(place) for place in spared.split()}
+    return tuple(p for i, p in enumerate(site.parents) if i not in places)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,7 +77,7 @@ class Health:
 
     def bad_parents(self, site: Site) -> list[int]:
         """Return the parents of `site` that are bad."""
-        return [p for p in dict.fromkeys(site.parents) if self.is_bad(p)]
+        return [p for p in dict.fromkeys(carriers(site)) if self.is_bad(p)]
 
 
 def examine(view: StepView) -> Health:
@@ -92,21 +107,23 @@ def _held(site: Site, summary: Summary | None, health: Health) -> tuple[bool, bo
 
 
 def _nan_is_real(site: Site, health: Health) -> bool:
-    parents = [p for p in site.parents if health.nan[p]]
+    read = carriers(site)
+    parents = [p for p in read if health.nan[p]]
     if parents:
         return any(health.nan_is_real[p] for p in parents)
-    if site.kind == "source" or any(health.inf[p] for p in site.parents):
+    if site.kind == "source" or any(health.inf[p] for p in read):
         return True
     return not (site.effect in ("fill", "uninitialised") or "nan" in site.literals)
 
 
 def _inf_is_real(site: Site, summary: Summary | None, health: Health) -> bool:
-    parents = [p for p in site.parents if health.inf[p]]
+    read = carriers(site)
+    parents = [p for p in read if health.inf[p]]
     if parents:
         return any(health.inf_is_real[p] for p in parents)
     if site.kind == "source":
         return not _is_written_on_purpose(site, summary)
-    if any(health.nan[p] for p in site.parents):
+    if any(health.nan[p] for p in read):
         return True
     written = "+inf" in site.literals or "-inf" in site.literals
     return not (site.effect in ("fill", "uninitialised") or written)

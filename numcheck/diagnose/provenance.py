@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Literal
 
 from numcheck.diagnose.harm import harm_rank, harmed
-from numcheck.diagnose.health import examine
+from numcheck.diagnose.health import carriers, examine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,8 +101,9 @@ def _walk(
 
 def _upstream(site: Site, state: _State, health: Health) -> list[_State]:
     """Return the parents that explain why `site` holds a NaN or an Inf."""
-    nan = [p for p in dict.fromkeys(site.parents) if health.nan[p]]
-    inf = [p for p in dict.fromkeys(site.parents) if health.inf[p]]
+    read = dict.fromkeys(carriers(site))
+    nan = [p for p in read if health.nan[p]]
+    inf = [p for p in read if health.inf[p]]
     real = [p for p in inf if health.inf_is_real[p]]
     if state[1] == "nan":
         if nan:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from numcheck_jax.interpreter.chosen import spared
 from numcheck_jax.interpreter.stretches import stretches
 from numcheck_jax.interpreter.tape import Tape
 from numcheck_jax.statistics import summarize
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from jax.extend.core import Jaxpr, JaxprEqn
 
-    from numcheck_jax.interpreter.cell import Cell
+    from numcheck_jax.interpreter.cell import Cell, Frame
     from numcheck_jax.interpreter.graph import Node
     from numcheck_jax.interpreter.lifting import Lifting
     from numcheck_jax.interpreter.stretches import Made
@@ -70,6 +71,21 @@ class ConcreteTape(Tape):
     ) -> tuple[list[Any], list[Any] | None]:
         """Return what was computed ahead, or compute it."""
         return self._made.popleft() if self._made else super().values_of(eqn, operands)
+
+    def note(
+        self,
+        eqn: JaxprEqn,
+        operands: Sequence[Cell],
+        values: Sequence[Any],
+        frame: Frame,
+        shadows: Sequence[Any] | None = None,
+    ) -> list[Cell]:
+        """Note the outputs, and of a selection from where it took what is bad."""
+        cells = super().note(eqn, operands, values, frame, shadows)
+        node = self.graph.nodes[-1]
+        if eqn.primitive.name == "select_n" and node.is_bad:
+            node.spared = spared(operands, self.graph)
+        return cells
 
     def measure(
         self, index: int, value: Any, shadow: Any, eqn: JaxprEqn | None = None

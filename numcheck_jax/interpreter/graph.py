@@ -31,6 +31,8 @@ class Node:
         departure: relative error against the shadow, where there is one.
         late: nodes it depends on that come later in the list: the carry of a loop
             whose iterations were merged.
+        spared: for a selection, parents of which it took no NaN and no Inf although
+            they hold some.
         is_through: whether it only stands for its parent, like a loop's operand
             inside the loop.
         is_live: whether it depends on an input of the program.
@@ -43,6 +45,7 @@ class Node:
     summary: Summary | None = None
     departure: float | None = None
     late: tuple[int, ...] = ()
+    spared: frozenset[int] = frozenset()
     is_through: bool = False
     is_live: bool = True
 

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A selection takes its NaN from one of its cases, not from all that hold some."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from numcheck.diagnose import diagnose
+from tests.core.diagnose.story import Story
+
+f32 = np.float32
+
+
+@pytest.mark.parametrize(("spared", "op"), [("1", "div"), ("", "input:x")])
+def test_what_a_selection_left_is_not_the_origin_of_what_it_took(
+    spared: str, op: str
+) -> None:
+    story = Story()
+    x = story.source("input", f32([[np.nan, 1], [np.nan, 2]]))
+    known = story.op("sum", lambda v: np.isfinite(v).sum(0).astype(f32), x)
+    total = story.op("sum", lambda v: np.nansum(v, 0), x)
+    mean = story.op("div", np.divide, total, known)
+    detail = (("spared", spared),) if spared else ()
+    filled = story.op(
+        "select",
+        lambda m, v: np.where(np.isnan(v), m, v),
+        mean,
+        x,
+        effect="move",
+        detail=detail,
+    )
+    story.keep("loss", filled)
+    assert diagnose(story.incident())[0].site.op == op
