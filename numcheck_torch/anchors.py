@@ -15,7 +15,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from numcheck.record.site import Site
 from numcheck_torch.autograd_nodes import autograd_phase
 from numcheck_torch.dtypes import format_name
-from numcheck_torch.kinds import PLAIN
+from numcheck_torch.kinds import is_plain
 from numcheck_torch.trees import tensors
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Anchors:
     def left(self, scope: tuple[str, str], out: object) -> None:
         """Add what a module returned."""
         phase = autograd_phase(in_module=True) or "forward"
-        returned = [t for t in tensors(out) if type(t) in PLAIN and not t.is_meta]
+        returned = [t for t in tensors(out) if is_plain(type(t)) and not t.is_meta]
         for i, tensor in enumerate(t for t in returned if t.is_floating_point()):
             site = Site(
                 index=-1,

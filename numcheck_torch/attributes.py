@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from numcheck_torch.kinds import PLAIN
+from numcheck_torch.kinds import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +25,7 @@ __all__ = [
     "AttributeSnapshot",
     "attribute_places",
     "have_same_values",
+    "write_back",
 ]
 
 AttributePlace = tuple[dict[str, Any], str]
@@ -97,7 +98,7 @@ class AttributeSnapshot:
             for tensor, copied in values:
                 # What was not written may be kept for a backward, and stays untouched.
                 if not (_is_freed(tensor) or have_same_values(tensor, copied)):
-                    _write_back(tensor, copied)
+                    write_back(tensor, copied)
 
     def changed_by(self, model: torch.nn.Module) -> AttributeSnapshot:
         """Return what of it a call of the model has changed, made or taken away."""
@@ -152,7 +153,16 @@ def have_same_values(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.equal(a, b)
 
 
-def _write_back(tensor: torch.Tensor, copied: torch.Tensor) -> None:
+def write_back(tensor: torch.Tensor, copied: torch.Tensor) -> None:
+    """Give a tensor the elements it held, and its shape where it was resized since.
+
+    Example:
+        >>> seen = torch.zeros(0)
+        >>> before = seen.clone()
+        >>> write_back(seen.resize_(3).fill_(1.0), before)
+        >>> seen
+        tensor([])
+    """
     if tensor.shape == copied.shape:
         tensor.detach().copy_(copied)
     else:
@@ -183,10 +193,10 @@ def _tensors(value: object) -> list[torch.Tensor]:
 
 def _is_state(tensor: torch.Tensor) -> bool:
     """Whether a forward may write to it; parameters are an optimizer's."""
-    if type(tensor) not in PLAIN or isinstance(tensor, torch.nn.Parameter):
+    if not is_plain(type(tensor)) or isinstance(tensor, torch.nn.Parameter):
         return False
-    is_plain = tensor.layout is torch.strided and not tensor.is_meta
-    if not is_plain or tensor.is_inference():
+    is_dense = tensor.layout is torch.strided and not tensor.is_meta
+    if not is_dense or tensor.is_inference():
         return False
     return not _is_freed(tensor)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from numcheck.diagnose.laboratory import CannotRunError
-from numcheck_torch.kinds import PLAIN
+from numcheck_torch.kinds import is_plain
 from numcheck_torch.trees import named_tensors
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Batch:
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether NumPy can have the values: a shard of a larger tensor has others."""
     odd = tensor.is_complex() or tensor.is_quantized or tensor.layout != torch.strided
-    return type(tensor) in PLAIN and not odd
+    return is_plain(type(tensor)) and not odd
 
 
 def _array(tensor: torch.Tensor) -> NDArray[Any]:

@@ -9,7 +9,7 @@ is copied.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,6 +17,7 @@ from numcheck_torch.attributes import (
     AttributeSnapshot,
     attribute_places,
     have_same_values,
+    write_back,
 )
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class BufferSnapshot:
         with torch.no_grad():
             self.attributes.restore()
             for table, name, buffer, copied in self.entries:
-                buffer.copy_(copied)
+                write_back(buffer, copied)
                 table[name] = buffer
 
     def named(self, model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
@@ -86,7 +87,7 @@ class BufferSnapshot:
         paths = {
             (id(module._buffers), name): f"{prefix}.{name}" if prefix else name
             for prefix, module in model.named_modules()
-            for name in module._buffers
+            for name, _ in module.named_buffers(recurse=False)
         }
         places = [
             ((id(table), name), copied) for table, name, _, copied in self.entries
@@ -143,10 +144,14 @@ def buffer_places(model: torch.nn.Module) -> list[BufferPlace]:
     seen: set[int] = set()
     places = []
     for module in model.modules():
-        for name, buffer in module._buffers.items():
+        table: Any = module._buffers
+        if not isinstance(table, dict):
+            # A scripted module keeps its own, which can be written and not replaced.
+            table = dict(module.named_buffers(recurse=False))
+        for name, buffer in table.items():
             if buffer is not None and id(buffer) not in seen:
                 seen.add(id(buffer))
-                places.append((module._buffers, name))
+                places.append((table, name))
     return places
 
 

@@ -12,7 +12,7 @@ from numcheck_torch.autograd_nodes import (
     current_task,
     is_in_engine,
 )
-from numcheck_torch.kinds import PLAIN
+from numcheck_torch.kinds import PLAIN, is_plain
 from numcheck_torch.scope import ModuleStack
 from numcheck_torch.source import user_line
 
@@ -93,7 +93,7 @@ def outputs_of(call: Call, result: Any) -> list[tuple[int, torch.Tensor, bool]]:
     )
     if result is None:
         return [(i, t, True) for i, t in enumerate(written)]
-    if not written and type(result) in PLAIN:
+    if not written and _has_own_values(type(result)):
         return [] if result.is_meta else [(0, result, False)]
     returned = list(_flattened(result))
     found = [
@@ -194,7 +194,11 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 def _has_values(value: Any) -> bool:
     """Whether it is a tensor that holds something: no meta or fake tensor."""
-    return type(value) in PLAIN and not value.is_meta
+    return _has_own_values(type(value)) and not value.is_meta
+
+
+def _has_own_values(kind: type) -> bool:
+    return kind in PLAIN or is_plain(kind)
 
 
 def _flattened(result: Any) -> Iterator[torch.Tensor | None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from numcheck_torch.kinds import PLAIN
+from numcheck_torch.kinds import PLAIN, is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ class UntracedMode(TorchDispatchMode):
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
+        super().__init_subclass__(**kwargs)  # type: ignore[no-untyped-call]
         method = cls.__dict__.get("__torch_dispatch__")
         if _can_leave_out and method is not None:
             skip = _frames._FrameAction.SKIP
@@ -61,7 +61,7 @@ class Mode(UntracedMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        if not PLAIN.issuperset(types):
+        if not (PLAIN.issuperset(types) or all(map(is_plain, types))):
             # Tensors without values belong to somebody who plans or traces.
             if any(t.__name__ in _VALUELESS for t in types):
                 return func(*args, **(kwargs or {}))

@@ -20,6 +20,7 @@ from torch.optim.optimizer import (
 )
 
 from numcheck_torch import doors, engine
+from numcheck_torch.compiled_update import heard, updated_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -121,10 +122,13 @@ class Hooks:
         Hooks of a module that was compiled in place would become part of the compiled
         region, so there the call of the region itself is wrapped.
         """
-        before = module.register_forward_pre_hook(
-            self._pre_call(module), prepend=True, with_kwargs=True
+        # Scripted modules refuse these methods, and honour the hooks.
+        before = torch.nn.Module.register_forward_pre_hook(
+            module, self._pre_call(module), prepend=True, with_kwargs=True
         )
-        after = module.register_forward_hook(self._post_call(module), always_call=True)
+        after = torch.nn.Module.register_forward_hook(
+            module, self._post_call(module), always_call=True
+        )
         self._calls.append((weakref.ref(module), (before, after)))
         region = module.__dict__.get("_compiled_call_impl")
         if region is not None:
@@ -207,7 +211,8 @@ class Hooks:
                 self.attach(result)
             elif owner is model:
                 return self._around(model, result)
-        return None
+        optimizers = updated_by(subject)
+        return heard(result, optimizers, self._listener) if optimizers else None
 
     # --- the rest of the step ---
 
@@ -232,6 +237,8 @@ class Hooks:
         reference = self._listener
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return None
             listener = reference()
             if listener is None:
                 return None
@@ -244,6 +251,8 @@ class Hooks:
         reference = self._listener
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+            if torch.compiler.is_compiling():
+                return
             listener = reference()
             if listener is not None:
                 listener.after_update(optimizer)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from numcheck_torch.autograd_nodes import is_in_engine
-from numcheck_torch.kinds import PLAIN
+from numcheck_torch.kinds import is_plain
 from numcheck_torch.trees import tensors
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ class Layers:
         """Sum what a module returned; its site is that of the last operator."""
         if is_in_engine():
             return
-        values = [t for t in tensors(out) if type(t) in PLAIN and t.is_floating_point()]
+        values = [
+            t for t in tensors(out) if is_plain(type(t)) and t.is_floating_point()
+        ]
         for site, value in zip(self._sites(scope, values), values, strict=True):
             if site >= 0:
                 self._log.sum_up(site, value.detach())

@@ -86,7 +86,7 @@ class TorchMonitor(Looking):
                 self.deliver(self._batches.close())
         finally:
             self._keep_trace()
-            self._window.forget()
+            self._window.close()
             if self._saving is not None:
                 self._saving.rest()
             BOUNDARY.shut(self)

@@ -12,7 +12,7 @@ from numcheck.errors import ArgumentTypeError, NonFiniteError
 from numcheck_torch.boundary import BOUNDARY
 from numcheck_torch.check_operator import checked_copy, checked_under_transforms
 from numcheck_torch.dtypes import is_measurable
-from numcheck_torch.kinds import PLAIN
+from numcheck_torch.kinds import is_plain
 from numcheck_torch.source import user_line
 from numcheck_torch.value_check import ValueCheck, fail
 
@@ -117,7 +117,7 @@ def _check_arguments(x: object, name: object) -> None:
 
 def _is_at_hand(x: torch.Tensor) -> bool:
     """Whether it holds values: plain tensors, and distributed ones by their part."""
-    return type(x) in PLAIN or hasattr(x, "_local_tensor")
+    return is_plain(type(x)) or hasattr(x, "_local_tensor")
 
 
 def _local(x: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,7 @@ from numcheck_torch.places import is_library
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["modules_of", "optimizers_of"]
+__all__ = ["modules_of", "names_of", "optimizers_of"]
 
 _DEEPEST = 3
 _WIDEST = 1000
@@ -110,18 +110,18 @@ def _of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
             yield name, cell.cell_contents
         except ValueError:
             continue  # not filled yet: a name defined later in the outer function
-    for name in _names(function.__code__):
+    for name in names_of(function.__code__):
         if name in function.__globals__:
             yield name, function.__globals__[name]
     yield from ((str(i), v) for i, v in enumerate(function.__defaults__ or ()))
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
+def names_of(code: types.CodeType) -> Iterator[str]:
     """Yield the global names used by a function and by the functions inside it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _names(constant)
+            yield from names_of(constant)
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:

@@ -27,7 +27,7 @@ from numcheck_torch.rewriting import ParametersBack
 from numcheck_torch.trees import map_leaves, named_tensors, tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numcheck_torch.events import Gradient
     from numcheck_torch.program import Program
@@ -176,6 +176,9 @@ class Runner:
             None if s is None else s.to(r.dtype)
             for r, s in zip(roots, event.seeds, strict=True)
         ]
+        if event.hides_loss and not (_are_finite(seeds) or _are_finite(roots)):
+            # What came back through the loss follows from what went into it.
+            return
         found = gradients_of(
             roots,
             leaves,
@@ -218,3 +221,7 @@ class Runner:
         if len(slots) != len(returned):
             raise CannotRunError("refusal.other_tensors")
         self._values.update(zip(slots, returned, strict=True))
+
+
+def _are_finite(tensors: Sequence[torch.Tensor | None]) -> bool:
+    return all(t is None or bool(torch.isfinite(t).all()) for t in tensors)

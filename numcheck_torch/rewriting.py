@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from numcheck_torch.dispatch import LiveMode
-from numcheck_torch.kinds import PLAIN
+from numcheck_torch.kinds import is_plain
 from numcheck_torch.operators import describe
 from numcheck_torch.sentinel import local
 
@@ -41,7 +41,7 @@ class ParametersBack(LiveMode):
         self._values: dict[int, list[torch.Tensor]] = {}
         for parameter in model.parameters():
             value = local(parameter).data
-            if type(value) in PLAIN and value.layout is torch.strided:
+            if is_plain(type(value)) and value.layout is torch.strided:
                 # Several share one storage where they were flattened.
                 self._values.setdefault(_storage(value), []).append(value)
         self._before: dict[int, list[torch.Tensor]] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from numcheck.diagnose.still_watch import LARGEST
-from numcheck_torch.kinds import PLAIN
+from numcheck_torch.kinds import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ def small_states(model: torch.nn.Module) -> Mapping[str, bytes]:
 
 def _is_small_and_coarse(buffer: torch.Tensor) -> bool:
     is_coarse = buffer.is_floating_point() and buffer.dtype.itemsize < 4
-    is_here = type(buffer) in PLAIN and not buffer.is_meta
+    is_here = is_plain(type(buffer)) and not buffer.is_meta
     return is_coarse and is_here and 0 < buffer.numel() <= LARGEST
 
 

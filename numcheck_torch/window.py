@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from numcheck_torch import modes
+from numcheck_torch import modes, own_functions
 from numcheck_torch.buffers import BufferWatch
 from numcheck_torch.call_depth import CallDepth
 from numcheck_torch.capture import Autocast, Forward, RandomState
@@ -60,6 +60,12 @@ class Window:
         self._is_taped = False
         self._depth = CallDepth()
         self._call: Forward | None = None
+        own_functions.listen(self)
+
+    def close(self) -> None:
+        """Let go of the step for good."""
+        self.forget()
+        own_functions.unlisten(self)
 
     def trains(self, parameters: Iterable[torch.Tensor]) -> None:
         """Learn which parameters the step trains; begins the step anew."""
@@ -179,6 +185,11 @@ class Window:
         if self._was_open and goes_on:
             self._resume()
         return event is not None
+
+    @property
+    def is_taped(self) -> bool:
+        """Whether the module was called and its loss is under way, on some thread."""
+        return self._is_taped
 
     @property
     def is_open(self) -> bool:

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_iter, tree_map_only
 
 from numcheck.formats import Format
 from numcheck_torch.dtypes import format_name
-from numcheck_torch.kinds import PLAIN
+from numcheck_torch.kinds import is_plain
 from numcheck_torch.operators import describe
 from numcheck_torch.simulation.fused import FUSED, step_by_step
 from numcheck_torch.simulation.products import computed
@@ -97,7 +97,7 @@ class Machine(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Run one operator."""
-        if any(t not in PLAIN for t in types):
+        if not all(map(is_plain, types)):
             return NotImplemented
         if self.is_over:
             return func(*args, **(kwargs or {}))

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -203,7 +204,68 @@ def weighted_by_a_generator(*, is_hidden: bool = False) -> Program:
     )
 
 
+class Leaky(torch.autograd.Function):
+    """A function whose gradient the user wrote."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, slope: float) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        ctx.slope = slope
+        return torch.where(x > 0, x, x * slope)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+        (x,) = ctx.saved_tensors
+        return torch.where(x > 0, grad, grad * ctx.slope), None
+
+
+def own_function() -> Program:
+    return simple(
+        mlp(),
+        lambda m, i: fn.mse_loss(Leaky.apply(m(batch(i, 5)), 0.1), batch(i, 3)),
+    )
+
+
+class Observer(nn.Module):
+    """Gives its buffer a shape at the first call, as quantisers do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(5, 3)
+        self.register_buffer("seen", torch.zeros(0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.layer(x)
+        if not self.seen.numel():
+            self.seen.resize_(out.shape[1]).zero_()
+        self.seen.copy_(torch.maximum(self.seen, out.detach().amax(0)))
+        return out
+
+
+class Picture(torch.Tensor):
+    """A tensor with a name of its own."""
+
+
+def pictures() -> Program:
+    return simple(
+        mlp(), lambda m, i: m(batch(i, 5).as_subclass(Picture)).square().mean()
+    )
+
+
+def scripted() -> Program:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        model = torch.jit.script(nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3)))
+    return simple(model, lambda m, i: fn.cross_entropy(m(batch(i, 5)), labels(i, 3)))
+
+
 FURTHER: dict[str, Callable[[], Program]] = {
+    "autograd function of one's own": own_function,
+    "buffer that is resized": lambda: simple(
+        Observer(), lambda m, i: m(batch(i, 5)).square().mean()
+    ),
+    "images of a class of their own": pictures,
+    "scripted module": scripted,
     "re-entrant checkpoint": reentrant,
     "Python's and NumPy's generators": drops_layers,
     "tied language model": tied_language_model,

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Code of the user's that runs beside operators: own gradients, compiled updates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+
+import numcheck_torch
+from numcheck.errors import NonFiniteError
+from numcheck_torch import own_functions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Rooted(torch.autograd.Function):
+    """A square whose gradient takes a root that is not always there."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, lift: float) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        ctx.lift = lift
+        return x.square()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        (x,) = ctx.saved_tensors
+        return 2 * x * gradient * torch.sqrt(x.abs().amin() + ctx.lift), None
+
+
+def test_the_gradient_of_a_function_of_one_s_own_is_looked_into() -> None:
+    torch.manual_seed(0)
+    model = numcheck_torch.instrument(nn.Linear(3, 2), audit_first=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    Rooted.apply(model(torch.ones(4, 3)), -100.0).mean().backward()
+    with pytest.raises(NonFiniteError):
+        optimizer.step()
+    (found,) = model.numcheck.findings
+    assert (found.site.op, found.phase) == ("aten.sqrt.default", "backward")
+    assert found.site.source is not None
+    assert "ctx.lift" in found.site.source.text
+
+
+def test_the_method_is_the_class_s_own_again_when_nobody_watches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(own_functions, "_LISTENING", [])
+    with numcheck_torch.instrument(nn.Linear(1, 1)).numcheck:
+        assert "numcheck" in torch.autograd.Function.apply.__func__.__code__.co_filename
+    assert "numcheck" not in torch.autograd.Function.apply.__func__.__code__.co_filename
+
+
+def as_a_method(optimizer: torch.optim.Optimizer) -> Callable[[], Any]:
+    return optimizer.step
+
+
+def as_a_function(optimizer: torch.optim.Optimizer) -> Callable[[], Any]:
+    def update() -> None:
+        optimizer.step()
+
+    return update
+
+
+@pytest.mark.parametrize("update_of", [as_a_method, as_a_function])
+def test_a_compiled_update_is_heard(update_of: Callable[..., Any]) -> None:
+    def trained(*, watched: bool) -> tuple[nn.Module, int]:
+        torch.manual_seed(0)
+        torch.compiler.reset()
+        model, steps = nn.Linear(3, 2), 0
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        if watched:
+            numcheck_torch.instrument(model, optimizer, audit_first=False)
+        update = torch.compile(update_of(optimizer), backend="eager")
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(4, 3)).square().mean().backward()
+            update()
+        if watched:
+            steps = model.numcheck.step
+            model(torch.ones(4, 3)).log().mean().backward()
+            with pytest.raises(NonFiniteError):
+                update()
+        return model, steps
+
+    (plain, _), (model, steps) = trained(watched=False), trained(watched=True)
+    assert torch.equal(model.weight, plain.weight)
+    assert steps == 2
+    (found,) = model.numcheck.findings
+    assert found.site.op.startswith("aten.log.")
+    assert [e.value for e in model.numcheck.events if e.name == "fault"] == []
+
+
+@pytest.mark.parametrize("level", ["watch", "anchors", "trace"])
+def test_calls_inside_a_function_transform_are_left_alone(level: Any) -> None:
+    torch.manual_seed(0)
+    model = numcheck_torch.instrument(nn.Linear(3, 1), level=level)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x = torch.randn(4, 3)
+
+    def loss(parameters: dict[str, torch.Tensor], row: torch.Tensor) -> torch.Tensor:
+        return functional_call(model, parameters, (row,)).square().sum()
+
+    for _ in range(2):
+        held = {n: p.detach() for n, p in model.named_parameters()}
+        each = vmap(grad(loss), in_dims=(None, 0))(held, x)
+        for name, parameter in model.named_parameters():
+            parameter.grad = each[name].mean(0)
+        optimizer.step()
+    model.numcheck.close()
+    assert [e.value for e in model.numcheck.events if e.name == "fault"] == []
+    assert model.numcheck.findings == ()
