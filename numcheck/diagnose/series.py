@@ -133,17 +133,26 @@ def _amax(view: StepView, site: Site) -> float:
 
 
 def _ladder(view: StepView, sites: Iterable[Site]) -> Ladder:
-    amaxes: list[float] = []
+    lows: list[float] = []
+    highs: list[float] = []
+    singles: list[float] = []
     rungs = 0
     for site in sites:
         summary, merged = view.summary(site), iterations_in(view, site)
         if summary is None or not summary.amax:
             continue
         if merged > 1 and summary.amin:
-            amaxes.append(summary.amin)
-        amaxes.append(summary.amax)
+            lows.append(summary.amin)
+            highs.append(summary.amax)
+        else:
+            singles.append(summary.amax)
         rungs += merged
-    return Ladder(tuple(amaxes), rungs)
+    if not lows:
+        return Ladder(tuple(singles), rungs)
+    # Several operators of one line ran in each iteration: one rung for all of them.
+    each = len(lows)
+    last = [max(singles[i : i + each]) for i in range(0, len(singles), each)]
+    return Ladder((min(lows), max(highs), *last), rungs)
 
 
 def _signature(site: Site) -> tuple[object, ...]:
