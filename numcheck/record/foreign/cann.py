@@ -22,6 +22,7 @@ from numcheck.record.foreign.cann_status import (
 )
 from numcheck.record.foreign.lenient_json import read_json
 from numcheck.record.foreign.msprobe_calls import classify
+from numcheck.record.notice import notice
 from numcheck.record.site import Site
 from numcheck.record.trace import TraceBuilder
 
@@ -69,15 +70,18 @@ def read_records(root: Path) -> Trace:
         DumpError: there is no record, or none can be read.
     """
     notes: list[str] = []
+    errors: list[str] = []
     overflows: dict[Overflow, None] = {}
     records = find_records(root)
     for path in records:
         try:
             overflows.update(dict.fromkeys(_overflows(path, notes)))
         except DumpError as error:
-            notes.append(f"{path.name}: {error}")
+            errors.append(f"{path.name}: {error}")
+            notes.append(notice("unread.file", file=path.name, error=error))
     if not records or (not overflows and notes):
-        msg = f"{root} holds no overflow record that can be read; " + "; ".join(notes)
+        holds = f"{root} holds no overflow record that can be read"
+        msg = "; ".join([holds, *errors])
         raise DumpError(msg)
     operators = _operators(root if root.is_dir() else root.parent)
     builder = TraceBuilder(0)
@@ -173,5 +177,5 @@ def _load(path: Path, notes: list[str]) -> tuple[str, tuple[int, ...], Summary] 
         values = np.load(path, mmap_mode="r", allow_pickle=False)
         return values.dtype.name, values.shape, summarize(values)
     except UNREADABLE as error:
-        notes.append(f"{path.name} cannot be read: {error}")
+        notes.append(notice("unread.file", file=path.name, error=error))
         return None

@@ -29,8 +29,9 @@ def read_steps(path: str | os.PathLike[str]) -> tuple[Trace, ...]:
             steps or ranks, or a single overflow record.
 
     Returns:
-        Traces of one step of one rank each. ``meta["notes"]`` says in English what
-        could not be read; a step that cannot be read at all is a note of the others.
+        Traces of one step of one rank each. ``meta["notes"]`` says what could not be
+        read, in remarks (`numcheck.record.notice`); a step that cannot be read at all
+        is a note of the others.
 
     Raises:
         DumpError: the path is missing or holds no dump of a known tool.

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from numcheck.errors import DumpError
+from numcheck.record.notice import notice
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +39,7 @@ def read_json(path: Path, notes: list[str]) -> dict[str, Any]:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         found = salvage(text)
-        notes.append(f"{path.name} is cut off or damaged ({error}); kept what is whole")
+        notes.append(notice("unread.cut_off", file=path.name, error=error))
     if not isinstance(found, dict):
         msg = f"{path} holds no JSON object, so it is no dump"
         raise DumpError(msg)

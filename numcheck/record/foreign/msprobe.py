@@ -21,6 +21,7 @@ from numcheck.record.foreign.msprobe_kept import keep_loose_gradients, keep_resu
 from numcheck.record.foreign.msprobe_stack import source_lines
 from numcheck.record.foreign.msprobe_update import weave_updates
 from numcheck.record.foreign.weaving import Weaving
+from numcheck.record.notice import notice
 from numcheck.record.trace import TraceBuilder
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _check(entries: Collection[Entry], task: str, path: Path) -> None:
 
 def _optional(path: Path, notes: list[str]) -> dict[str, Any]:
     if not path.is_file():
-        notes.append(f"{path.name} is missing: modules or source lines are not known")
+        notes.append(notice("unread.no_file", file=path.name))
         return {}
     try:
         return read_json(path, notes)
@@ -142,10 +143,10 @@ def _entries(dump: Mapping[str, Any], notes: list[str]) -> dict[str, Entry]:
         try:
             entry = parse_entry(key, body)
         except DAMAGE as error:
-            notes.append(f"{key} is damaged and was left out: {error!r}")
+            notes.append(notice("unread.call", name=key, error=repr(error)))
             continue
         if entry is None:
-            notes.append(f"{key} is of no known kind and was left out")
+            notes.append(notice("unread.call_of_no_kind", name=key))
         else:
             found[key] = entry
     return found

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from numcheck.errors import DumpError
 from numcheck.measure.summary import Summary
+from numcheck.record.notice import notice
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -193,5 +194,5 @@ def measured(tensor: Tensor, folder: Path, notes: list[str]) -> Summary:
     try:
         return summarize(load_tensor(path))
     except DumpError as error:
-        notes.append(f"{path.name}: {error}")
+        notes.append(notice("unread.file", file=path.name, error=error))
         return tensor.summary
