@@ -17,6 +17,7 @@ from numcheck.command_help import language_of, spoken
 from numcheck.encodable import make_writable
 from numcheck.errors import ArgumentError, NonFiniteError, NumcheckError
 from numcheck.report.messages import LANGUAGES, language, text
+from numcheck.shared_options import lang_option
 from numcheck.usage_errors import usage_error
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class _Lazy(click.Group):
 
 @click.command(cls=_Lazy)
 @click.version_option(package_name="numcheck")
-@click.option("--lang", type=click.Choice(LANGUAGES))
+@lang_option
 @click.pass_context
 def cli(context: click.Context, lang: Language | None) -> None:
     """Find out why a training run prints NaN."""

@@ -13,8 +13,9 @@ from numcheck.adapters import adapters
 from numcheck.errors import ArgumentError, MissingExtraError
 from numcheck.record.history import TraceHistory
 from numcheck.report.content import content_of
-from numcheck.report.messages import LANGUAGES, text
+from numcheck.report.messages import text
 from numcheck.report.writing import check_ending, check_place, write_content
+from numcheck.shared_options import lang_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,7 +35,7 @@ __all__ = ["demo"]
     show_default=True,
     type=click.Path(dir_okay=False),
 )
-@click.option("--lang", type=click.Choice(LANGUAGES))
+@lang_option
 def demo(wanted: tuple[str, ...], output: str, lang: str | None) -> None:
     """Break a small float16 training in each framework, explain it, write a page."""
     check_place(check_ending(output))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from numcheck.adapters import adapters
-from numcheck.report.messages import LANGUAGES, has_text, text
+from numcheck.report.messages import has_text, text
+from numcheck.shared_options import lang_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -54,7 +55,7 @@ class Check:
 
 
 @click.command()
-@click.option("--lang", type=click.Choice(LANGUAGES))
+@lang_option
 def doctor(lang: str | None) -> None:
     """Say what is installed, which devices answer, and what can be watched on them."""
     checks = [*_own(), *(c for a in adapters() for c in a.examine())]

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from numcheck.report.busy import busy
-from numcheck.report.messages import LANGUAGES, text
+from numcheck.report.messages import text
+from numcheck.shared_options import (
+    colour_option,
+    lang_option,
+    outputs_option,
+    width_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,15 +34,19 @@ _FRAMEWORKS = {"pytorch": "torch"}
 @click.command(name="import")
 @click.argument("dump", metavar="DUMP", type=click.Path())
 @click.option("--run", metavar="OUT", type=click.Path(file_okay=False))
-@click.option("-o", "--output", metavar="PATH", type=click.Path(dir_okay=False))
-@click.option("--lang", type=click.Choice(LANGUAGES))
+@outputs_option
+@lang_option
+@width_option
+@colour_option
 @click.pass_context
 def import_(
     context: click.Context,
     dump: str,
     run: str | None,
-    output: str | None,
+    outputs: tuple[str, ...],
     lang: str | None,
+    width: int | None,
+    colour: bool | None,  # noqa: FBT001 - click passes options by keyword
 ) -> None:
     """Diagnose DUMP, a folder that msprobe or CANN's overflow detection wrote."""
     from numcheck.diagnose import diagnose
@@ -46,7 +56,7 @@ def import_(
     from numcheck.report.terminal import terminal_report
     from numcheck.report.writing import check_ending, write_file
 
-    target = None if output is None else check_ending(output)
+    targets = [check_ending(path) for path in outputs]
     with busy(dump):
         incidents = incidents_of(read_steps(dump))
         found = [*_without_ruins(incidents, map(diagnose, incidents))]
@@ -60,9 +70,9 @@ def import_(
         settings=incidents[0].settings,
         unread=whole.meta["notes"],
     )
-    if target is not None:
+    for target in targets:
         write_file(content, target, lang)
-    click.echo(terminal_report(content, lang), nl=False, color=True)
+    click.echo(terminal_report(content, lang, width, colour), nl=False, color=True)
     if run is not None:
         click.echo(text("import.kept", lang, path=run))
     context.exit(int(any(f.severity != "note" for f in content.findings)))

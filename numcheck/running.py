@@ -16,7 +16,8 @@ import click
 from numcheck.adapters import adapters
 from numcheck.errors import MissingExtraError, NonFiniteError, NumcheckError
 from numcheck.options import Options
-from numcheck.report.messages import LANGUAGES, text
+from numcheck.report.messages import text
+from numcheck.shared_options import lang_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -73,7 +74,7 @@ class ScriptWatcher(Protocol):
 @click.option("--every", type=click.IntRange(1))
 @click.option("--experiments/--no-experiments", default=True, show_default=True)
 @click.option("-o", "--output", type=click.Path(dir_okay=False))
-@click.option("--lang", type=click.Choice(LANGUAGES))
+@lang_option
 @click.argument("script", metavar="SCRIPT")
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context

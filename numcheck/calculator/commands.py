@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from numcheck.report.messages import LANGUAGES, text
+from numcheck.report.messages import text
 from numcheck.report.printable import printable
+from numcheck.shared_options import json_option, lang_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,16 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["fit", "formats", "range_"]
 
-_lang = click.option("--lang", type=click.Choice(LANGUAGES))
-_json = click.option("--json", "as_data", is_flag=True)
 # Reading less than this takes less time than a bar takes to appear.
 _SHOW_PROGRESS = 1 << 26
 
 
 @click.command()
 @click.argument("name", required=False)
-@_json
-@_lang
+@json_option
+@lang_option
 def formats(name: str | None, as_data: bool, lang: str | None) -> None:  # noqa: FBT001 - click passes options by keyword
     """List number formats, or explain the format NAME."""
     from numcheck.calculator._pages import format_data, format_page, formats_page
@@ -48,8 +47,8 @@ def formats(name: str | None, as_data: bool, lang: str | None) -> None:  # noqa:
 @click.command(name="range", context_settings={"ignore_unknown_options": True})
 @click.argument("fmt", metavar="FORMAT")
 @click.argument("values", nargs=-1, required=True, metavar="VALUE...")
-@_json
-@_lang
+@json_option
+@lang_option
 def range_(
     fmt: str,
     values: tuple[str, ...],
@@ -70,8 +69,8 @@ def range_(
 @click.option("--to", "targets", metavar="FORMAT", multiple=True)
 @click.option("--tensor", metavar="NAME")
 @click.option("--dtype", metavar="NAME")
-@_json
-@_lang
+@json_option
+@lang_option
 def fit(
     file: str,
     targets: tuple[str, ...],

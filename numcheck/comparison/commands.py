@@ -11,7 +11,7 @@ import click
 from numcheck.comparison.departure import compare_traces
 from numcheck.errors import ArgumentError, RunFolderError
 from numcheck.report.busy import busy
-from numcheck.report.messages import LANGUAGES
+from numcheck.shared_options import lang_option, width_option
 
 if TYPE_CHECKING:
     from numcheck.record.trace import Trace
@@ -29,8 +29,8 @@ _ARRAYS: Final = (".npy", ".npz", ".pt", ".pth", ".safetensors")
 @click.option("--map", "maps", multiple=True, metavar="NAME=NAME")
 @click.option("-o", "--output", metavar="PATH", type=click.Path(dir_okay=False))
 @click.option("--all", "whole", is_flag=True)
-@click.option("--lang", type=click.Choice(LANGUAGES))
-@click.option("--width", type=click.IntRange(40))
+@lang_option
+@width_option
 @click.pass_context
 def compare(  # noqa: PLR0913, PLR0917 - each is an option of the command
     context: click.Context,

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from numcheck.report.busy import busy
-from numcheck.report.messages import LANGUAGES
+from numcheck.shared_options import (
+    colour_option,
+    lang_option,
+    outputs_option,
+    width_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,24 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["explain", "report", "triage"]
 
-_lang = click.option("--lang", type=click.Choice(LANGUAGES))
-_outputs = click.option(
-    "-o",
-    "--output",
-    "outputs",
-    metavar="PATH",
-    type=click.Path(dir_okay=False),
-    multiple=True,
-)
-_colour = click.option("--colour/--no-colour", default=None)
-
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path())
-@_outputs
-@_lang
-@click.option("--width", type=click.IntRange(40))
-@_colour
+@outputs_option
+@lang_option
+@width_option
+@colour_option
 @click.pass_context
 def report(
     context: click.Context,
@@ -72,9 +66,9 @@ def _code(content: Content) -> int:
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path())
-@_outputs
-@_lang
-@click.option("--width", type=click.IntRange(40))
+@outputs_option
+@lang_option
+@width_option
 @click.pass_context
 def triage(
     context: click.Context,
@@ -93,8 +87,8 @@ def triage(
 
 @click.command()
 @click.argument("rule", metavar="[ID]", required=False)
-@_lang
-@_colour
+@lang_option
+@colour_option
 def explain(rule: str | None, lang: str | None, colour: bool | None) -> None:  # noqa: FBT001 - click passes options by keyword
     """Explain the rule ID (such as N102): what it means, an example, what to change."""
     from numcheck.report.explaining import explanation, rule_list

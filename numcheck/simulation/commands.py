@@ -7,15 +7,15 @@ import json
 
 import click
 
-from numcheck.report.messages import LANGUAGES
+from numcheck.shared_options import json_option, lang_option
 
 __all__ = ["profiles"]
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--json", "as_data", is_flag=True)
-@click.option("--lang", type=click.Choice(LANGUAGES))
+@json_option
+@lang_option
 def profiles(name: str | None, as_data: bool, lang: str | None) -> None:  # noqa: FBT001 - click passes options by keyword
     """List the devices that can be simulated, or show what the profile NAME does."""
     from numcheck.simulation.loading import load, profile_names

@@ -50,6 +50,17 @@ def test_the_run_folder_gives_the_same_report(
     assert capsys.readouterr().out.split("errors:")[0] == imported
 
 
+def test_every_output_is_written_and_lines_are_as_wide_as_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outputs = [tmp_path / "a.json", tmp_path / "b.sarif"]
+    options = [word for path in outputs for word in ("-o", str(path))]
+    assert run("import", str(SAMPLES / "root"), *options, "--width", "50") == 1
+    assert all(json.loads(path.read_bytes()) for path in outputs)
+    widths = [len(line) for line in capsys.readouterr().out.splitlines()]
+    assert 40 < max(widths) <= 50
+
+
 def test_the_run_folder_holds_every_step_and_rank(tmp_path: Path) -> None:
     run("import", str(SAMPLES / "ranks"), "--run", str(tmp_path / "run"))
     kept = open_run(tmp_path / "run")
