@@ -14,6 +14,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from numcheck_torch.compile.again import Computed
+from numcheck_torch.compile.parts import parts_of
 from numcheck_torch.compile.sizes import Sizes, expression_of
 from numcheck_torch.dtypes import MONOTONE, format_name
 from numcheck_torch.families import classify
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numcheck.record.site import Effect, Family, Phase, Site
+    from numcheck_torch.compile.parts import Parts
     from numcheck_torch.compile.place import JointGraph
     from numcheck_torch.monotone import Change
     from numcheck_torch.operators import NonFiniteLiteral
@@ -47,6 +49,7 @@ class Row:
         change: what makes its extremes of those of its one operand.
         again: number of the row of the forward graph that it repeats.
         is_measured: whether its extremes are among the graph's extra outputs.
+        parts: the others whose extremes give its own there; None when it is looked at.
         written: position of the graph's input it overwrites.
     """
 
@@ -58,6 +61,7 @@ class Row:
     again: int | None
     is_measured: bool
     written: int | None
+    parts: Parts | None = None
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -113,6 +117,8 @@ def tabulate(
             place = joint.place(_maker(node)[0], phase)
             references[node] = ("row", len(rows))
             rows.append(_row(node, place, references, rows, again.get(node)))
+    for number, parts in parts_of(rows).items():
+        rows[number] = dataclasses.replace(rows[number], parts=parts)
     if known is None:
         numbers = {row.node: number for number, row in enumerate(rows)}
         known = joint.forward = Computed(graph, numbers)
