@@ -95,10 +95,13 @@ def run(  # noqa: PLR0913 - one argument for each option
     """Run the training SCRIPT with its arguments, unmodified, under watch."""
     from numcheck.report.writing import check_ending, check_place
 
-    if output is not None:
-        check_place(check_ending(output))  # before hours of training, not after
+    # From here: the script may change to another folder.
+    target = None if output is None else check_ending(output).absolute()
+    kept = None if folder is None else Path(folder).absolute()
+    if target is not None:
+        check_place(target)  # before hours of training, not after
     options = Options(
-        level, every, on_error=on_error, run=folder, experiments=experiments
+        level, every, on_error=on_error, run=kept, experiments=experiments
     )
     start = _starter(script, arguments, is_module=module)
     with contextlib.ExitStack() as stack:
@@ -108,7 +111,7 @@ def run(  # noqa: PLR0913 - one argument for each option
         except KeyboardInterrupt:  # whoever stops a training wants to know, too
             ended = STOPPED
     monitors = [monitor for sequence in watched for monitor in sequence]
-    code = _told(monitors, output, lang, has_failed=ended != CLEAN)
+    code = _told(monitors, target, lang, has_failed=ended != CLEAN)
     if ended == STOPPED:
         context.exit(STOPPED)
     if ended != CLEAN:
@@ -138,10 +141,11 @@ def _starter(
         sys.argv = [script, *arguments]
         sys.path.insert(0, str(Path.cwd()))
         return lambda: runpy.run_module(script, run_name="__main__", alter_sys=True)
-    if not Path(script).is_file():
+    place = Path(script)
+    if not (place.is_file() or (place / "__main__.py").is_file()):
         raise click.BadParameter(f"no file {script!r}", param_hint="SCRIPT")
     sys.argv = [script, *arguments]
-    sys.path.insert(0, str(Path(script).resolve().parent))
+    sys.path.insert(0, str(place.resolve().parent))
     return lambda: runpy.run_path(script, run_name="__main__")
 
 
@@ -177,7 +181,7 @@ def _of_script(trail: TracebackType | None) -> TracebackType | None:
 
 
 def _told(
-    monitors: list[Monitor], output: str | None, lang: str | None, *, has_failed: bool
+    monitors: list[Monitor], target: Path | None, lang: str | None, *, has_failed: bool
 ) -> int:
     """Print the report; return the exit code."""
     from numcheck.report.writing import write_content
@@ -190,8 +194,8 @@ def _told(
     content = _together(monitors)
     # First to be read, then into a file that may not be writable any more.
     click.echo(write_content(content, lang=lang), err=True)
-    if output is not None:
-        write_content(content, output, lang)
+    if target is not None:
+        write_content(content, target, lang)
     if any(f.severity != "note" for f in content.findings):
         return FOUND
     return FAILED if has_failed else CLEAN

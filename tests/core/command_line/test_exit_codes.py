@@ -187,6 +187,31 @@ def test_run_tells_its_report_in_the_language_asked_for(
     assert said in capsys.readouterr().err
 
 
+def test_a_script_that_goes_to_another_folder_takes_no_report_with_it(
+    tmp_path: Path, inputs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(monkeypatch, None)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    Path(inputs["script"]).write_text("import os\nos.chdir('elsewhere')\n", "utf-8")
+    assert ending("run", "--run folder -o out.html {script}", inputs) in (0, None)
+    assert (tmp_path / "out.html").is_file()
+    assert list((tmp_path / "folder").rglob("meta.json"))
+
+
+def test_a_folder_is_run_as_python_runs_it(
+    tmp_path: Path,
+    inputs: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    installed(monkeypatch, None)
+    (tmp_path / "beside.py").write_text("said = 'heard'\n")
+    (tmp_path / "__main__.py").write_text("import beside\nprint(beside.said)\n")
+    assert ending("run", str(tmp_path), inputs) in (0, None)
+    assert "heard" in capsys.readouterr().out
+
+
 def test_a_training_that_is_stopped_by_hand_is_reported(
     inputs: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
