@@ -149,7 +149,7 @@ class Inquiry:
                 progress=progress,
             )
         self._monitor.keep(found.incident)
-        if not found.findings:
+        if not any(f.severity == "error" for f in found.findings):
             self.benign.update(broken)
         return self._deliver(_in_lane(found.findings, call))
 
@@ -269,10 +269,10 @@ class Inquiry:
         )
 
     def _deliver(self, findings: tuple[Finding, ...]) -> bool:
-        """Hand findings to the monitor; return whether there are any."""
+        """Hand findings to the monitor; return whether one of them is an error."""
         self._last = findings
         self._monitor.deliver(findings)
-        return bool(findings)
+        return any(f.severity == "error" for f in findings)
 
     def loss_key(self, result: Result) -> Key | None:
         """Return where the user's `loss` finds the loss; None when it is no leaf."""

@@ -63,7 +63,7 @@ def listing(
     sites: list[Site] = []
     nodes: list[int] = []
     stands_for: list[tuple[int, ...]] = []
-    when = phases(graph, known)
+    when = phases(graph, known, outputs)
     for i, node in enumerate(graph.nodes):
         parents = tuple(s for p in node.parents for s in stands_for[p])
         if node.site is not None:

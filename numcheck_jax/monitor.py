@@ -344,7 +344,8 @@ class JaxMonitor(Monitor):
             if not found:
                 self._mail.take(tuple(checks))
             return found
-        self.rearm()
+        if not broken:
+            self.rearm()
         roles = self._inquiry.roles if self.options.wants_audits else None
         if self._still.take(call.step, result, held, roles) or audit:
             self._inquiry.audit(call, result, held)

@@ -41,18 +41,22 @@ def guess_losses(graph: Graph, outputs: Sequence[int | None]) -> list[int]:
     return dropped[-1:] or free
 
 
-def phases(graph: Graph, losses: Iterable[int]) -> list[Phase]:
+def phases(
+    graph: Graph, losses: Iterable[int], outputs: Iterable[int | None] = ()
+) -> list[Phase]:
     """Return the phase of every node.
 
     What a loss depends on is forward; what is transposed, or differentiated without
-    feeding a loss, is backward; what comes of gradients otherwise is optimizer. The
-    rest (learning-rate schedules, masks) goes with those that read it.
+    feeding a loss or a value handed back beside it, is backward; what comes of
+    gradients otherwise is optimizer. The rest (learning-rate schedules, masks) goes
+    with those that read it.
     """
     transposed = _transposed(graph)
     if not transposed:
         return [_source_or(node, "forward") for node in graph.nodes]
-    before_loss = graph.ancestors(losses)
     after_backward = graph.descendants(transposed)
+    beside = (o for o in outputs if o is not None and o not in after_backward)
+    before_loss, before_others = graph.ancestors(losses), graph.ancestors(beside)
     children = graph.children()
     found: list[Phase | None] = [None] * len(graph.nodes)
     for i, node in enumerate(graph.nodes):
@@ -61,7 +65,7 @@ def phases(graph: Graph, losses: Iterable[int]) -> list[Phase]:
         elif i in before_loss:
             found[i] = "forward"
         elif node.place.is_differentiated:
-            found[i] = "backward"
+            found[i] = "forward" if i in before_others else "backward"
         elif i in after_backward:
             found[i] = "optimizer"
     _mark_recomputed(graph, found)

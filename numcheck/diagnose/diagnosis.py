@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from numcheck.diagnose.aside import lost_aside
 from numcheck.diagnose.batch import with_batch
 from numcheck.diagnose.causes import why
 from numcheck.diagnose.causes.base import tried
@@ -95,8 +96,7 @@ def diagnose(incident: Incident) -> tuple[Finding, ...]:
         lost = departed(provenance, incident.departures, searches_scale=searches)
         found = [_of_departed(incident, provenance, d) for d in lost[:_MOST_FINDINGS]]
     if not found:
-        wiped = [Scene(incident, provenance, o) for o in smothered(provenance)]
-        found = [_of_smothered(scene) for scene in wiped[:_MOST_FINDINGS]]
+        found = _harmless(incident, provenance)
     if not found:
         found = [_of_hidden(scene) for scene in hidden[:_MOST_FINDINGS]]
     if not found:
@@ -149,6 +149,15 @@ def _of_hidden(scene: HiddenScene) -> Finding:
     )
 
 
+def _harmless(incident: Incident, provenance: Provenance) -> list[Finding]:
+    """Return warnings of NaN and Inf that reached nothing which training keeps."""
+    wiped = [Scene(incident, provenance, o) for o in smothered(provenance)]
+    if wiped:
+        return [_of_smothered(scene) for scene in wiped[:_MOST_FINDINGS]]
+    beside = [Scene(incident, provenance, o) for o in lost_aside(provenance)]
+    return [_of_aside(scene) for scene in beside[:_MOST_FINDINGS]]
+
+
 def _of_smothered(scene: Scene) -> Finding:
     finding = _of_origin(scene)
     seen = Evidence("smothered", {"gradients": len(finding.harm)})
@@ -157,6 +166,12 @@ def _of_smothered(scene: Scene) -> Finding:
     return dataclasses.replace(
         finding, severity="warning", evidence=evidence, masked=others
     )
+
+
+def _of_aside(scene: Scene) -> Finding:
+    finding = _of_origin(scene)
+    evidence = (*finding.evidence, Evidence("lost_aside"))
+    return dataclasses.replace(finding, severity="warning", evidence=evidence)
 
 
 def _of_origin(scene: Scene) -> Finding:

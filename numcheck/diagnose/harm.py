@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from numcheck.record.site import Role, Site
     from numcheck.record.trace import StepView
 
-__all__ = ["harm_rank", "harmed"]
+__all__ = ["harm_rank", "harmed", "is_benign"]
 
 _ORDER: tuple[Role, ...] = (
     "loss",
@@ -57,7 +57,7 @@ def harmed(
             continue
         if site.role in ("output", "state", "buffer"):
             if (
-                _is_benign(site, health)
+                is_benign(site, health)
                 or _was_infinite(view, site)
                 or (site.role == "output" and training_is_finite)
             ):
@@ -68,7 +68,7 @@ def harmed(
     return tuple(sorted(found, key=harm_rank))
 
 
-def _is_benign(site: Site, health: Health) -> bool:
+def is_benign(site: Site, health: Health) -> bool:
     """Whether a returned value only repeats what was written or given on purpose."""
     return health.only_moved[site.index] or not health.is_real(site.index)
 

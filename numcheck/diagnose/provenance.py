@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numcheck.record.site import Site
     from numcheck.record.trace import StepView
 
-__all__ = ["Origin", "OriginKind", "Provenance", "trace_back"]
+__all__ = ["Origin", "OriginKind", "Provenance", "origins_of", "trace_back"]
 
 OriginKind = Literal["birth", "source", "literal", "made_from_literal"]
 _MOST_STARTS = 32  # each costs one walk; more independent faults in a step tell no more
@@ -77,6 +77,14 @@ def trace_back(view: StepView, *, searches_scale: bool = False) -> Provenance:
         origins=_independent(view, health, starts, hurt),
         masked=tuple(s for s in births if s.index not in seen),
     )
+
+
+def origins_of(
+    view: StepView, health: Health, hurt: tuple[Site, ...]
+) -> tuple[Origin, ...]:
+    """Return where what is bad about the given values began."""
+    _, starts = _walk(view, health, hurt)
+    return _independent(view, health, starts, hurt)
 
 
 def _walk(

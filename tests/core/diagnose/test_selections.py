@@ -32,3 +32,24 @@ def test_what_a_selection_left_is_not_the_origin_of_what_it_took(
     )
     story.keep("loss", filled)
     assert diagnose(story.incident())[0].site.op == op
+
+
+@pytest.mark.parametrize(("reads", "told"), [(False, ["N304"]), (True, [])])
+def test_nan_returned_beside_a_finite_training_is_told_unless_training_reads_it(
+    *, reads: bool, told: list[str]
+) -> None:
+    story = Story()
+    w = story.source("parameter", f32([1, 2]), "w")
+    flags = story.op("cast", lambda: f32([0, 0]), effect="cast")
+    count = story.op("sum", np.sum, flags)
+    hits = story.op("sum", np.sum, flags)
+    metric = story.op("div", np.divide, hits, count)
+    loss = story.op("sum", np.sum, w)
+    if reads:
+        loss = story.op("select", lambda a, _: a, loss, metric, effect="move")
+    story.keep("loss", loss)
+    story.keep("gradient", w, "w")
+    story.keep("output", metric, "accuracy")
+    found = [f for f in diagnose(story.incident()) if f.severity != "note"]
+    assert [f.id for f in found] == told
+    assert all(f.severity == "warning" for f in found)

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NaN in values that a step returns beside its training: a metric of no examples."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from numcheck.diagnose.harm import is_benign
+from numcheck.diagnose.provenance import origins_of
+
+if TYPE_CHECKING:
+    from numcheck.diagnose.provenance import Origin, Provenance
+
+__all__ = ["lost_aside"]
+
+_TRAINING = ("loss", "gradient", "parameter", "state", "buffer", "checked")
+
+
+def lost_aside(provenance: Provenance) -> tuple[Origin, ...]:
+    """Return where the NaN of returned values was born that nothing else depends on.
+
+    What training reads as well, and is none the worse for, has its NaN where the
+    program masks it; an Inf may be meant.
+    """
+    if provenance.harmed:
+        return ()
+    view, health = provenance.view, provenance.health
+    lost = tuple(
+        site
+        for site in view.kept()
+        if site.role == "output"
+        and health.nan[site.index]
+        and not is_benign(site, health)
+    )
+    found = origins_of(view, health, lost)
+    return tuple(o for o in found if o.kind == "birth" and not _trains(provenance, o))
+
+
+def _trains(provenance: Provenance, origin: Origin) -> bool:
+    """Whether a value that training needs was made with what the origin gave."""
+    trace = provenance.view.trace
+    seen, queue = {origin.site.index}, deque([origin.site.index])
+    while queue:
+        for child in trace.children.get(queue.popleft(), ()):
+            if trace.sites[child].role in _TRAINING:
+                return True
+            if child not in seen:
+                seen.add(child)
+                queue.append(child)
+    return False
