@@ -225,7 +225,7 @@ def _thinned(
 
 def _folder_named(given: str | os.PathLike[str]) -> Path:
     try:
-        home = Path(given)
+        home = Path(given).absolute()  # a training may change to another folder
         is_file = home.exists() and not home.is_dir()
     except TypeError as error:
         msg = f"run must be the path of a folder, got {given!r}"

@@ -100,6 +100,18 @@ def test_an_existing_folder_gets_a_new_attempt(tmp_path: Path) -> None:
     assert open_run(tmp_path).path == second.path
 
 
+def test_a_training_that_goes_to_another_folder_keeps_its_record_where_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    writer = RunWriter("run")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    writer.trace.events([Event("loss", 0, 1.0)])
+    assert [e.value for e in open_run(tmp_path / "run").trace.events] == [1.0]
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 def test_ranks_of_one_launch_share_an_attempt(tmp_path: Path) -> None:
     writers = [RunWriter(tmp_path, rank=rank) for rank in (0, 1, 2)]
     for rank, writer in enumerate(writers):
