@@ -87,7 +87,10 @@ def _place(prose: Prose, width: int) -> Iterator[Text]:
     gap = "   " if cell_len(place) + cell_len(aside) + 9 <= width else "\n"
     body = joined(place, (gap + aside, "dim"))
     yield from hanging(joined(("  --> ", BAR)), "      ", body, width)
-    yield from _quoted(source, prose.mark(), width)
+    if source.text:
+        yield from _quoted(source, prose.mark(), width)
+    else:  # typed into an interpreter, or compiled from a string
+        yield from labelled(prose.label("note"), "bold", Text(prose.mark()), width)
 
 
 def _quoted(source: SourceLine, mark: str, width: int) -> Iterator[Text]:

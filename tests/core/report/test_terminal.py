@@ -50,6 +50,17 @@ def test_card_at_eighty_columns_is_as_it_was_seen(lang: str) -> None:
     assert_golden(f"card.{lang}.txt", card(fixture.overflow(), lang, 80, colour=False))
 
 
+def test_a_line_that_cannot_be_read_is_named_and_not_quoted() -> None:
+    found = fixture.overflow()
+    assert found.site.source is not None
+    unread = dataclasses.replace(found.site.source, text="")
+    site = dataclasses.replace(found.site, source=unread)
+    shown = card(dataclasses.replace(found, site=site), "en", 80, colour=False)
+    assert f"{unread.file}:{unread.line}" in shown
+    assert "= note: first Inf at step" in " ".join(shown.split())
+    assert "|" not in shown
+
+
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_whole_report_is_as_it_was_seen(lang: str) -> None:
     shown = terminal_report(content([fixture.overflow()]), lang, 80, colour=False)
