@@ -227,7 +227,7 @@ def _of_departed(incident: Incident, provenance: Provenance, lost: Departed) -> 
     if not id_:
         broke = what_broke(scene)
         id_, fields = broke.id, dict(broke.fields)
-    explanation = why_silent(id_)
+    explanation = why_silent(id_, lost.harm)
     departures = incident.departures or {}
     seen = Evidence("departs", {"error": departures.get(lost.harm[0].index, 0.0)})
     return Finding(

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["EmptyGroup"]
 
 _AGGREGATES = frozenset({"sum", "mean", "variance", "norm", "matmul", "scatter"})
+_SPREADS = ("variance", "norm", "sqrt", "select")
+_NEAR = 4
 
 
 class EmptyGroup:
@@ -31,7 +33,9 @@ class EmptyGroup:
     def explain(self, scene: Scene, broke: Match) -> Explanation | None:
         """Answer for empty averages, and divisions by what the batch alone gives."""
         if broke.id == "N308":
-            advice = ("count_at_least_one", "drop_empty_batches")
+            is_spread = scene.site.family == "variance"
+            first = "spread_of_all" if is_spread else "count_at_least_one"
+            advice = (first, "drop_empty_batches")
             return explain(self.id, "data", "likely", advice=advice)
         if broke.id not in ("N303", "N304", "N312") or scene.site.phase != "forward":
             return None
@@ -48,14 +52,22 @@ class EmptyGroup:
             seen = Evidence("divisor_counts_flags")
         else:
             return None
-        guards = ("count_at_least_one", "drop_empty_batches", "std_at_least")
-        return explain(self.id, "data", "likely", seen, advice=guards)
+        guards = ["count_at_least_one", "drop_empty_batches", "std_at_least"]
+        if not is_count and _is_spread(behind):
+            guards = ["std_at_least", "add_epsilon"]
+        return explain(self.id, "data", "likely", seen, advice=tuple(guards))
 
 
 def _is_given_count(view: StepView, divisor: Site) -> bool:
     """Whether the divisor is whole numbers of the batch, such as lengths."""
     given = source_of(view, divisor)
     return given is not None and given.dtype.startswith(("int", "uint"))
+
+
+def _is_spread(behind: Ancestry) -> bool:
+    """Whether a divisor is a deviation, a norm or a largest magnitude, not a count."""
+    computed = [s for s in behind.sites if s.kind == "operator"][:_NEAR]
+    return any(site.family in _SPREADS for site in computed)
 
 
 def _is_aggregate(view: StepView, behind: Ancestry) -> bool:
@@ -68,7 +80,8 @@ def _is_aggregate(view: StepView, behind: Ancestry) -> bool:
     return any(
         site.family in _AGGREGATES or _size(site) < max(map(_size, read), default=0)
         for site in behind.sites
-        if site.kind == "operator" and site.effect == "compute"
+        if site.kind == "operator"
+        if site.effect == "compute" or site.family == "select"
         for read in [list(view.parents(site))]
     )
 

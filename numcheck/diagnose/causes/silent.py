@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 from numcheck.diagnose.causes.base import explain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numcheck.diagnose.causes.base import Explanation
+    from numcheck.record.site import Site
 
 __all__ = ["why_silent"]
 
@@ -22,7 +25,9 @@ _BY_FINDING: dict[str, tuple[str, tuple[str, ...]]] = {
 _DEFAULT = ("N151", ("float32_here", "bfloat16", "rescale"))
 
 
-def why_silent(finding: str) -> Explanation:
+def why_silent(finding: str, harm: Sequence[Site]) -> Explanation:
     """Return the cause of a departure that float32 does not have."""
     rule, advice = _BY_FINDING.get(finding, _DEFAULT)
+    if finding == "N401" and harm[0].role == "parameter":
+        advice = ("float32_master", "float32_accumulator")
     return explain(rule, "precision", "certain", advice=advice)

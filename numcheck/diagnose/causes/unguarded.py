@@ -58,6 +58,8 @@ class Unguarded:
         rule, advice = _BY_FINDING.get(broke.id, _DEFAULT)
         if broke.id == "N301" and not _of_probability(scene):
             advice = ("clamp_argument", "log1p")
+        if broke.id == "N301" and _of_product(scene):
+            advice = ("sum_logarithms", "clamp_argument")
         if broke.id == "N311" and scene.operand(0).has_zero and scene.kind != "nan":
             advice = ("clamp_argument",)
         if broke.id == "N310" and scene.site.phase != "backward":
@@ -76,6 +78,12 @@ def _of_probability(scene: Scene) -> bool:
     if "scatter" in families:
         near = near[: families.index("scatter")]
     return any(s.family in ("softmax", "sigmoid", "exp") for s in near)
+
+
+def _of_product(scene: Scene) -> bool:
+    """Whether the operand is a product over many factors, which underflows."""
+    near = scene.ancestry.operators(("product", "cumulative"))[:1]
+    return any("prod" in s.op and s in scene.ancestry.sites[:_REACH] for s in near)
 
 
 def _was_selected(scene: Scene) -> bool:

@@ -48,7 +48,8 @@ class VanishedEpsilon:
         key = "epsilon_vanished" if value > 0 else "epsilon_is_zero"
         seen = Evidence(key, {"eps": value, "dtype": site.dtype, "smallest": smallest})
         certainty: Certainty = "certain" if healed else "likely"
-        advice = ("larger_epsilon", "statistics_in_float32", "float32_master")
+        wider = ("statistics_in_float32", "float32_master")
+        advice = ("larger_epsilon", *(wider if is_low_precision(site) else ()))
         return explain(self.id, "precision", certainty, seen, advice=advice)
 
 
@@ -84,9 +85,14 @@ def _guard(scene: Scene) -> tuple[Site, float] | None:
 
 
 def _is_zero_guard(site: Site) -> bool:
-    """Whether a written number that low precision rounds to zero is added here."""
+    """Whether a written number that the format rounds to zero is added here.
+
+    A zero in full precision was written as one, and guards nothing.
+    """
     number, limit = _number(site), format_of(site)
-    if number is None or limit is None or not is_low_precision(site):
+    if number is None or limit is None:
+        return False
+    if number == 0 and not is_low_precision(site):
         return False
     is_written = site.family == "add" or (site.family == "select" and number > 0)
     return is_written and 0 <= number <= limit.underflow_threshold
