@@ -186,11 +186,24 @@ class Bench(Monitor):
 
     @contextlib.contextmanager
     def asleep(self) -> Iterator[None]:
-        """Run a block during which the hooks do nothing."""
+        """Run a block during which no monitor's hooks do anything on this thread."""
+        with contextlib.ExitStack() as stack:
+            for monitor in (*self.beside(), self):
+                stack.enter_context(monitor.unheard())
+            yield
+
+    def beside(self) -> list[Bench]:
+        """Return the other monitors whose step is under way on this thread."""
+        found = [m for m in BOUNDARY.under_way if isinstance(m, Bench)]
+        return [m for m in found if m is not self and m._window.is_of_this_thread]
+
+    @contextlib.contextmanager
+    def unheard(self) -> Iterator[None]:
+        """Run a block during which its own hooks do nothing."""
         self._sleepers += 1
         self.is_asleep = True
         try:
-            with self._live.suspended():
+            with self._live.suspended(), self._window.unwritten():
                 yield
         finally:
             self._sleepers -= 1

@@ -110,11 +110,16 @@ class Boundary:
         return self._muted > 0
 
     @property
+    def under_way(self) -> list[Mailbox]:
+        """The monitors whose step is under way."""
+        return [box for ref in self._open if (box := ref()) is not None]
+
+    @property
     def mailbox(self) -> Mailbox | None:
         """The monitor whose step is under way, the innermost of several."""
         if self._muted:
             return None
-        boxes = [box for ref in self._open if (box := ref()) is not None]
+        boxes = self.under_way
         return boxes[-1] if boxes else None
 
     def wait(self, checked: Checked) -> None:

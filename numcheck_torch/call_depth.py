@@ -21,18 +21,22 @@ __all__ = ["CallDepth"]
 class CallDepth:
     """Counts the calls that are under way, one inside another.
 
+    Attributes:
+        now: how many there are.
+        thread: the one that the last outermost call was made on.
+
     Example:
         >>> depth, here = CallDepth(), sys._getframe().f_back
         >>> depth.enter(here), depth.enter(here), depth.leave(), depth.leave()
         (1, 2, 1, 0)
     """
 
-    __slots__ = ("_caller", "_thread", "now")
+    __slots__ = ("_caller", "now", "thread")
 
     def __init__(self) -> None:
         self.now = 0
         self._caller: FrameType | None = None
-        self._thread = 0
+        self.thread = 0
 
     def enter(self, caller: FrameType) -> int:
         """Count a call that begins.
@@ -44,7 +48,7 @@ class CallDepth:
             self.now = 0
         self.now += 1
         if self.now == 1:
-            self._caller, self._thread = caller, threading.get_ident()
+            self._caller, self.thread = caller, threading.get_ident()
         return self.now
 
     def leave(self) -> int:
@@ -56,7 +60,7 @@ class CallDepth:
 
     def _was_interrupted(self) -> bool:
         """Whether the outermost call is over, though nobody said so."""
-        if threading.get_ident() != self._thread:
+        if threading.get_ident() != self.thread:
             return False
         frame: FrameType | None = sys._getframe()
         while frame is not None and frame is not self._caller:

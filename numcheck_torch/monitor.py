@@ -22,9 +22,10 @@ from numcheck_torch.looking import Looking
 from numcheck_torch.loss_function import released
 from numcheck_torch.optimizers import with_closure
 from numcheck_torch.places import nearest_place
-from numcheck_torch.sentinel import look
+from numcheck_torch.sentinel import Reading, look
 from numcheck_torch.transforms import transform
 from numcheck_torch.unwrap import core_of
+from numcheck_torch.upstream import maker_of_bad_input
 from numcheck_torch.withhold import Withheld
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from numcheck.options import Options
     from numcheck_torch.engine import EngineRun
-    from numcheck_torch.sentinel import Reading
 
 __all__ = ["TorchMonitor"]
 
@@ -179,6 +179,7 @@ class TorchMonitor(Looking):
         """Look at loss and gradients before they are used."""
         fleet, window = self._fleet, self._window
         if not fleet.knows(optimizer) and not fleet.takes(optimizer, self.model):
+            window.stand_aside(optimizer)
             return None
         window.pause()
         if fleet.stepped_already(optimizer):
@@ -212,6 +213,7 @@ class TorchMonitor(Looking):
         """Let go of the step when its last optimizer is done."""
         fleet = self._fleet
         if not fleet.knows(optimizer) and not fleet.takes(optimizer, self.model):
+            self._window.come_back(optimizer)
             return
         if self._withheld is not None:
             self._withheld.give_back()
@@ -286,6 +288,11 @@ class TorchMonitor(Looking):
         """Find out why the present step is bad, and do what the user asked for."""
         self._window.is_fresh = False
         BOUNDARY.shut(self)
+        others = [m for m in self.beside() if isinstance(m, TorchMonitor)]
+        maker = maker_of_bad_input(self.program, others)
+        if maker is not None:
+            maker.returned_bad()
+            return
         if self.options.on_error == "skip":
             self.observe(skipped=1.0)
         if self.options.on_error == "raise":
@@ -294,6 +301,10 @@ class TorchMonitor(Looking):
         # What is computed to look at the step is no part of its record.
         with self._live.suspended():
             inquire(self, laboratory, reading)
+
+    def returned_bad(self) -> None:
+        """Hear that what the module returned broke the step of another one."""
+        self._failed(Reading((), None, ("output",)))
 
     def _clipped_away(self, total: torch.Tensor) -> None:
         """Tell that clipping by an infinite norm left zeros of all gradients."""

@@ -52,6 +52,8 @@ class Program:
         unscaled: for a root made by a gradient scaler, the slot of the loss itself.
         ungraded: slots of what operators made while gradients were off.
         gap: key of why the program cannot be run again; empty while it can.
+        meets_others: whether it reads parameters that it does not train: a critic's,
+            whose own loss is none of the program's.
     """
 
     def __init__(self, own: AbstractSet[int] = frozenset()) -> None:
@@ -63,6 +65,7 @@ class Program:
         self.unscaled: dict[int, int] = {}
         self.ungraded: set[int] = set()
         self.gap = ""
+        self.meets_others = False
         self._aside: Aside | None = None
         self.last_scalar: tuple[int, torch.Tensor] | None = None
         self.is_last = False
@@ -119,6 +122,8 @@ class Program:
             return slot
         slot = self._enter(tensor)
         self.externals[slot.index] = Kept.unmarked(tensor)
+        if tensor.requires_grad and id(tensor) not in self._own:
+            self.meets_others = True
         if self._aside and not copied and self._aside.is_constant(tensor):
             self.constants.add(slot.index)
         if copied:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -56,8 +57,10 @@ class Window:
         self._known: dict[int, tuple[BufferWatch, tuple[torch.Generator, ...]]] = {}
         self._host = HostRandom()
         self._hidden: HiddenLoss | None = None
+        self._is_others = False
         self._was_open = False
         self._is_taped = False
+        self._waits_for: object = None
         self._depth = CallDepth()
         self._call: Forward | None = None
         own_functions.listen(self)
@@ -161,10 +164,14 @@ class Window:
         """Take the tape off; where it missed the loss, catch the outputs' gradients."""
         self._was_open = self._is_taped
         self.pause()
-        self._hidden = None
-        if self._was_open and not self._is_written(run):
+        self._hidden, self._is_others = None, False
+        if not self._was_open:
+            return
+        if self.program.meets_others or not self._is_written(run):
             outputs = self.program.live_outputs()
-            if outputs and reaches(run.roots, outputs.values()):
+            if not reaches(run.roots, outputs.values(), self._own):
+                self._is_others = True
+            elif outputs and not self._is_written(run):
                 self._hidden = HiddenLoss(outputs)
 
     def after_engine(self, run: EngineRun, result: tuple[Any, ...]) -> bool:
@@ -172,7 +179,7 @@ class Window:
         hidden, self._hidden = self._hidden, None
         if hidden is not None:
             event: Gradient | None = hidden.event(run)
-        elif self._is_known(run):
+        elif self._is_known(run) and not self._is_others:
             event = self._gradient(run, result)
         else:
             event = None
@@ -195,6 +202,22 @@ class Window:
     def is_open(self) -> bool:
         """Whether the module was called and its loss is under way, on this thread."""
         return self._is_taped and modes.is_active(self._tape)
+
+    @property
+    def is_of_this_thread(self) -> bool:
+        """Whether the last call of the module was made on this thread."""
+        return self._depth.thread == threading.get_ident()
+
+    @contextlib.contextmanager
+    def unwritten(self) -> Iterator[None]:
+        """Run a block whose operators are no part of the loss."""
+        was_taped = self._is_taped
+        self.pause()
+        try:
+            yield
+        finally:
+            if was_taped:
+                self._resume()
 
     @contextlib.contextmanager
     def written_as_one(
@@ -234,7 +257,19 @@ class Window:
             self._is_taped = False
             modes.remove(self._tape)
 
+    def stand_aside(self, update: object) -> None:
+        """Take the tape off the stack while another model is updated."""
+        if self._is_taped:
+            self.pause()
+            self._waits_for = update
+
+    def come_back(self, update: object) -> None:
+        """Go on with the tape after the update that it stood aside for."""
+        if self._waits_for is update:
+            self._resume()
+
     def _resume(self) -> None:
+        self._waits_for = None
         self._is_taped = True
         modes.insert(self._tape)
 
@@ -242,7 +277,7 @@ class Window:
         """Let go of everything kept of the step, and begin the next."""
         if self._is_taped:
             self.pause()
-        self.is_fresh = False
+        self.is_fresh, self._waits_for = False, None
         self.losses = []
         if not self.program.is_untouched or self.program.events:
             self._renew()
