@@ -18,6 +18,7 @@ from numcheck.encodable import make_writable
 from numcheck.errors import ArgumentError, NonFiniteError, NumcheckError
 from numcheck.report.messages import LANGUAGES, language, text
 from numcheck.shared_options import lang_option
+from numcheck.told_errors import in_words_of
 from numcheck.usage_errors import usage_error
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def main(arguments: list[str] | None = None) -> None:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (NumcheckError, OSError) as error:
-        click.echo(f"numcheck: {error}", err=True)
+        click.echo(f"numcheck: {in_words_of(lang, str(error))}", err=True)
     except Exception:  # noqa: BLE001 - Python's own exit code, 1, would say "findings"
         traceback.print_exc()
     sys.exit(2)

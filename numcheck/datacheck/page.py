@@ -6,8 +6,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from numcheck.report.messages import text
+from numcheck.report.messages import language, text
 from numcheck.report.printable import printable
+from numcheck.told_errors import in_words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,7 +61,8 @@ def page(checked: Sequence[Checked], lang: str | None = None) -> str:
         if file.holds_nothing:
             lines += [text("data.no_numbers", lang, file=file.file)]
         if file.error:
-            lines += [text("data.unread", lang, error=file.error)]
+            error = in_words_of(language(lang), file.error)
+            lines += [text("data.unread", lang, error=error)]
     problems = [p for file in checked for p in file.problems]
     counts: dict[str, Any] = {
         severity: sum(p.severity == severity for p in problems)
