@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["exploding", "trends"]
 
 _FALLS = 4
+_STILL_GROWS = 5.0
+"""Growth over the later half of a run that goes on, a part of that over all of it."""
 
 
 def trends(incident: Incident) -> tuple[Finding, ...]:
@@ -65,15 +67,19 @@ def exploding(
             continue
         window = [abs(v) for v in signed]
         pairs = itertools.pairwise(window)
-        if any(b <= a for a, b in pairs) or window[-1] < EXPLODES * window[0]:
+        # What begins at zero has no factor, and what fills up soon grows by little.
+        first, middle = window[0] or window[1], window[len(window) // 2]
+        if any(b <= a for a, b in pairs) or window[-1] < EXPLODES * first:
+            continue
+        if window[-1] < _STILL_GROWS * middle:
             continue
         seen = Evidence(
             "grew",
             {
                 "name": name,
-                "first": window[0],
+                "first": first,
                 "last": window[-1],
-                "steps": len(window) - 1,
+                "steps": len(window) - (1 if window[0] else 2),
             },
         )
         why = _why_it_grows(history, step, settings or {}, seen)

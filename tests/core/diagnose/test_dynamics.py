@@ -38,8 +38,18 @@ def test_a_loss_that_multiplies_at_every_step_is_a_warning() -> None:
         [3.0 ** (i if i != 7 else 0) for i in range(10)],
         [3.0**-i for i in range(10)],
         [1e-3, *(-(2.0**i) for i in range(9))],
+        [10 * (1 - 0.9**i) for i in range(10)],
+        [1e-9 + 0.01 * i for i in range(10)],
     ],
-    ids=["a spike", "a slow rise", "a fall between", "a fall", "a pass through zero"],
+    ids=[
+        "a spike",
+        "a slow rise",
+        "a fall between",
+        "a fall",
+        "a pass through zero",
+        "a state that fills up",
+        "a rise from nothing",
+    ],
 )
 def test_what_does_not_multiply_at_every_step_is_none(values: list[float]) -> None:
     assert after("loss", values) == ()
