@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.distributions import Distribution
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +25,8 @@ _PLAIN = (str, int, float, type(None), torch.dtype, torch.device)
 
 def tensors(tree: object) -> Iterator[torch.Tensor]:
     """Yield every tensor inside `tree`, in a fixed order.
+
+    Inside are lists, tuples, mappings, dataclasses and probability distributions.
 
     Example:
         >>> [t.item() for t in tensors({"a": torch.tensor(1), "b": [torch.tensor(2)]})]
@@ -111,6 +114,9 @@ def _children(tree: Any) -> list[tuple[Any, Any]] | None:
         return list(tree.items())
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         return [(f.name, getattr(tree, f.name, None)) for f in dataclasses.fields(tree)]
+    if isinstance(tree, Distribution):
+        # What is worked out when it is asked for comes later, or not at all.
+        return list(vars(tree).items())
     return None
 
 

@@ -226,6 +226,21 @@ def own_function() -> Program:
     )
 
 
+class Policy(nn.Module):
+    """Returns what to draw from, not a tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.distributions.Distribution:
+        return torch.distributions.Categorical(logits=self.layer(x))
+
+
+def policy() -> Program:
+    return simple(Policy(), lambda m, i: -m(batch(i, 5)).log_prob(labels(i, 3)).mean())
+
+
 class Observer(nn.Module):
     """Gives its buffer a shape at the first call, as quantisers do."""
 
@@ -265,6 +280,7 @@ FURTHER: dict[str, Callable[[], Program]] = {
         Observer(), lambda m, i: m(batch(i, 5)).square().mean()
     ),
     "images of a class of their own": pictures,
+    "policy that returns a distribution": policy,
     "scripted module": scripted,
     "re-entrant checkpoint": reentrant,
     "Python's and NumPy's generators": drops_layers,
