@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import runpy
 import sys
 import traceback
@@ -105,6 +106,8 @@ def run(  # noqa: PLR0913 - one argument for each option
     )
     start = _starter(script, arguments, is_module=module)
     with contextlib.ExitStack() as stack:
+        if lang is not None:
+            stack.enter_context(_speaking(lang))
         watched = _watch(stack, options)
         try:
             ended = _outcome(start)
@@ -117,6 +120,20 @@ def run(  # noqa: PLR0913 - one argument for each option
     if ended != CLEAN:
         click.echo(text("run.ended", lang, script=ended, own=code), err=True)
     context.exit(code)
+
+
+@contextlib.contextmanager
+def _speaking(lang: str) -> Iterator[None]:
+    """Let what is said while the script runs be said in a language."""
+    before = os.environ.get("NUMCHECK_LANG")
+    os.environ["NUMCHECK_LANG"] = lang
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["NUMCHECK_LANG"]
+        else:
+            os.environ["NUMCHECK_LANG"] = before
 
 
 def _watch(stack: contextlib.ExitStack, options: Options) -> list[Sequence[Monitor]]:

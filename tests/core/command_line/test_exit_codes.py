@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -185,6 +186,26 @@ def test_run_tells_its_report_in_the_language_asked_for(
     installed(monkeypatch, diagnose(step([1.0, 0.0]))[0])
     assert ending("run", f"--lang {lang} {{script}}", inputs) == 1
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("before", [None, "en"])
+def test_what_is_said_while_a_script_runs_is_in_the_language_asked_for(
+    before: str | None,
+    inputs: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    installed(monkeypatch, None)
+    monkeypatch.delenv("NUMCHECK_LANG", raising=False)
+    if before is not None:
+        monkeypatch.setenv("NUMCHECK_LANG", before)
+    Path(inputs["script"]).write_text(
+        "from numcheck.report.messages import text\nprint(text('report.phase.data'))\n",
+        "utf-8",
+    )
+    assert ending("run", "--lang zh {script}", inputs) in (0, None)
+    assert "数据" in capsys.readouterr().out
+    assert os.environ.get("NUMCHECK_LANG") == before
 
 
 def test_a_script_that_goes_to_another_folder_takes_no_report_with_it(
