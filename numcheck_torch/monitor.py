@@ -118,7 +118,7 @@ class TorchMonitor(Looking):
         window = self._window
         if not window.enter(caller) or not torch.is_grad_enabled():
             return
-        if transform() is not None:
+        if transform() is not None or self._parameters.are_replaced(self.step):
             return
         if window.is_fresh or self._fleet.has_stepped or self._is_abandoned:
             self._settle()

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    import torch
+import torch
 
+if TYPE_CHECKING:
     from numcheck_torch.unwrap import Subject
 
 __all__ = ["Parameters"]
@@ -27,6 +27,7 @@ class Parameters:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._named: list[tuple[str, torch.nn.Parameter]] = []
+        self._ends: list[tuple[dict[str, Any], str]] = []
         self._made_at: int | None = None
 
     def named(self, step: int) -> list[tuple[str, torch.nn.Parameter]]:
@@ -37,9 +38,30 @@ class Parameters:
         """
         made = self._made_at
         if made is None or not made <= step < made + _LASTS:
-            self._named = list(self._subject.module.named_parameters())
-            self._made_at = step
+            module = self._subject.module
+            found: list[tuple[str, Any]] = list(module.named_parameters())
+            if not all(isinstance(p, torch.nn.Parameter) for _, p in found):
+                # Others stand in their places for as long as a call lasts.
+                return [(n, p) for n, p in found if isinstance(p, torch.nn.Parameter)]
+            self._named, self._made_at = found, step
+            self._ends = [_place(module, name) for name, _ in found[:1] + found[-1:]]
         return self._named
+
+    def are_replaced(self, step: int) -> bool:
+        """Whether other values stand in their places: in a functional call.
+
+        Args:
+            step: the present step.
+        """
+        if self._made_at is None:
+            named = self._subject.module.named_parameters()
+            return not all(isinstance(p, torch.nn.Parameter) for _, p in named)
+        self.named(step)
+        return any(
+            not isinstance(table.get(name), torch.nn.Parameter)
+            for table, name in self._ends
+            if name in table
+        )
 
     def gradients(self, step: int) -> list[tuple[str, torch.Tensor]]:
         """Return (name, gradient) of each parameter that has one."""
@@ -49,3 +71,8 @@ class Parameters:
         """Whether every parameter that has a gradient is in a list."""
         known = {id(p) for p in listed}
         return all(id(p) in known for _, p in self.named(step) if p.grad is not None)
+
+
+def _place(module: torch.nn.Module, name: str) -> tuple[dict[str, Any], str]:
+    path, _, last = name.rpartition(".")
+    return module.get_submodule(path)._parameters, last
