@@ -47,12 +47,13 @@ def test_there_are_commands_to_look_at() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_told_command_can_be_typed(command: str) -> None:
-    _, name, *words = shlex.split(command)
+    _, *typed = shlex.split(command)
     # With its parent: a command remembers the help option of its first context.
     parent = click.Context(cli, **cli.context_settings)
-    if name.startswith("-"):
-        cli.make_parser(parent).parse_args(args=[name])
+    _, rest, _ = cli.make_parser(parent).parse_args(args=typed)
+    if not rest:
         return
+    name, *words = rest
     found = cli.get_command(parent, name)
     assert found is not None
     with click.Context(found, parent, **found.context_settings) as context:
