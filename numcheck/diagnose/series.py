@@ -117,7 +117,7 @@ def repetitions_before(view: StepView, origin: Site) -> Ladder:
         and _read(view, s).issuperset(read)
     ]
     fed = _feeding(view, origin, {s.index for s in same})
-    return _ladder(view, (s for s in same if s.index in fed))
+    return _by_iteration(view, (s for s in same if s.index in fed))
 
 
 def _gradient_behind(view: StepView, site: Site) -> Site:
@@ -133,26 +133,41 @@ def _amax(view: StepView, site: Site) -> float:
 
 
 def _ladder(view: StepView, sites: Iterable[Site]) -> Ladder:
-    lows: list[float] = []
-    highs: list[float] = []
-    singles: list[float] = []
+    amaxes: list[float] = []
     rungs = 0
     for site in sites:
         summary, merged = view.summary(site), iterations_in(view, site)
         if summary is None or not summary.amax:
             continue
         if merged > 1 and summary.amin:
+            amaxes.append(summary.amin)
+        amaxes.append(summary.amax)
+        rungs += merged
+    return Ladder(tuple(amaxes), rungs)
+
+
+def _by_iteration(view: StepView, sites: Iterable[Site]) -> Ladder:
+    """Return the largest magnitude of each iteration.
+
+    Several operators of one line may run in it: they are one rung together.
+    """
+    lows: list[float] = []
+    highs: list[float] = []
+    merged = 0
+    singles: dict[tuple[int, ...], float] = {}
+    for site in sites:
+        summary, count = view.summary(site), iterations_in(view, site)
+        if summary is None or not summary.amax:
+            continue
+        if count > 1 and summary.amin:
             lows.append(summary.amin)
             highs.append(summary.amax)
+            merged = max(merged, count)
         else:
-            singles.append(summary.amax)
-        rungs += merged
-    if not lows:
-        return Ladder(tuple(singles), rungs)
-    # Several operators of one line ran in each iteration: one rung for all of them.
-    each = len(lows)
-    last = [max(singles[i : i + each]) for i in range(0, len(singles), each)]
-    return Ladder((min(lows), max(highs), *last), rungs)
+            rung = site.iteration or (-1, site.index)
+            singles[rung] = max(singles.get(rung, 0.0), summary.amax)
+    ends = (min(lows), max(highs)) if lows else ()
+    return Ladder((*ends, *singles.values()), merged + len(singles))
 
 
 def _signature(site: Site) -> tuple[object, ...]:

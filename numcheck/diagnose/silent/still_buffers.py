@@ -54,7 +54,7 @@ def still_buffers(view: StepView, departures: Mapping[int, float]) -> Departed |
     }
     still = tuple(site for _, site in found)
     return Departed(
-        _update(view, worst),
+        _made(view, worst),
         "stagnation",
         (Evidence("buffer_frozen", fields),),
         (worst, *(site for site in still if site is not worst)),
@@ -72,7 +72,7 @@ def _is_still(
     if was is None or now is None:
         return False
     least = _SHARE * float(limit.unit_roundoff)
-    update = _update(view, site)
+    update = _made(view, site)
     missed = departures.get(site.index, 0.0)
     is_far = missed >= _FAR * _rate(view, update)
     is_stuck = is_far and _reads(view, update, old, ("mul",))
@@ -107,10 +107,10 @@ def _rate(view: StepView, update: Site) -> float:
     """Return the part of its distance that an average goes at a time; 1 if not known.
 
     It is written as a plain number: in a lerp, or as what a product keeps of the old
-    value or takes of the new one.
+    value or takes of the new one, before that is converted.
     """
     rates = [1.0]
-    for site in (update, *view.parents(update)):
+    for site in (update, *(_made(view, p) for p in view.parents(update))):
         for name, value in site.detail:
             is_factor = name.startswith("operand") or name == "alpha"
             if is_factor and isinstance(value, float) and 0 < value < 1:
@@ -118,9 +118,9 @@ def _rate(view: StepView, update: Site) -> float:
     return min(rates)
 
 
-def _update(view: StepView, kept: Site) -> Site:
-    """Return the operator that gave a kept buffer its value."""
-    site = kept
+def _made(view: StepView, value: Site) -> Site:
+    """Return the operator that computed a value, before it was moved or converted."""
+    site = value
     while site.kind == "kept" or site.effect in ("move", "cast"):
         if not site.parents:
             break
