@@ -53,6 +53,9 @@ MISTAKES = {
     "no_data": "data {home}/run",
     "unreadable": "fit {home}/none.npy",
     "damaged": "fit {home}/torn.npy",
+    "no_text": "data {home}/latin.csv",
+    "ragged": "data {home}/ragged.csv",
+    "no_parquet": "data {home}/torn.parquet",
     "no_array": "fit {home}/x.npy --tensor y",
     "no_numbers": "fit {home}/text.npy",
     "no_label": "data {home}/x.npy --labels y",
@@ -70,6 +73,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.save(folder / "x.npy", np.arange(4.0))
     np.save(folder / "text.npy", np.array(["a"]))
     (folder / "torn.npy").write_bytes(b"nothing")
+    (folder / "torn.parquet").write_bytes(b"nothing")
+    (folder / "latin.csv").write_bytes(b"a,b\n1,\xff\n")
+    (folder / "ragged.csv").write_text("a,b\n1,2\n3\n")
     (folder / "script.py").write_text("x = 1\n")
     return folder
 
@@ -78,7 +84,8 @@ def answered(words: str, home: Path, capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit) as ended:
         main([word.format(home=home) for word in words.split()])
     assert ended.value.code == 2
-    return capsys.readouterr().err
+    told = capsys.readouterr()
+    return told.err or told.out
 
 
 def wording(template: str) -> re.Pattern[str]:
