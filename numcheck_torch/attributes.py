@@ -10,12 +10,16 @@ among them, get the elements back that they held.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import sys
 from collections import Counter, OrderedDict, defaultdict, deque
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from numcheck_torch.kinds import is_plain
+from numcheck_torch.places import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -124,17 +128,45 @@ class AttributeSnapshot:
 
 
 def attribute_places(model: torch.nn.Module) -> list[AttributePlace]:
-    """Return the places of a model's plain attributes.
+    """Return the places of a model's plain attributes, and of its own objects'.
 
     What a wrapper for several devices keeps of itself is its own affair.
     """
+    tables: dict[int, dict[str, Any]] = {}
+    for module in model.modules():
+        if type(module).__module__.startswith("torch.distributed"):
+            continue
+        tables[id(vars(module))] = vars(module)
+        for name, value in vars(module).items():
+            if name not in _OWN and _is_own_object(value):
+                tables[id(vars(value))] = vars(value)
     return [
-        (vars(module), name)
-        for module in model.modules()
-        if not type(module).__module__.startswith("torch.distributed")
-        for name, value in list(vars(module).items())
+        (table, name)
+        for table in tables.values()
+        for name, value in list(table.items())
         if name not in _OWN and (value is None or isinstance(value, _PLAIN))
     ]
+
+
+def _is_own_object(value: Any) -> bool:
+    """Whether it is an object with attributes, of a class that the user wrote."""
+    if not isinstance(getattr(value, "__dict__", None), dict):
+        return False
+    if isinstance(value, torch.nn.Module | torch.Tensor | type | ModuleType):
+        return False
+    if callable(getattr(value, "__get__", None)):
+        return False  # a function: its attributes are nobody's state
+    kind: Any = type(value)
+    return _is_own_class(kind)
+
+
+@functools.cache
+def _is_own_class(kind: Any) -> bool:
+    """Whether a class is neither Python's nor PyTorch's."""
+    if kind.__module__.partition(".")[0] in sys.stdlib_module_names - {"__main__"}:
+        return False
+    home = sys.modules.get(kind.__module__)
+    return not is_library(getattr(home, "__file__", None) or "")
 
 
 def have_same_values(a: torch.Tensor, b: torch.Tensor) -> bool:

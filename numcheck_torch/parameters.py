@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numcheck_torch.unwrap import Subject
 
 __all__ = ["Parameters"]
@@ -44,7 +47,7 @@ class Parameters:
                 # Others stand in their places for as long as a call lasts.
                 return [(n, p) for n, p in found if isinstance(p, torch.nn.Parameter)]
             self._named, self._made_at = found, step
-            self._ends = [_place(module, name) for name, _ in found[:1] + found[-1:]]
+            self._ends = [*_places(module, [n for n, _ in found[:1] + found[-1:]])]
         return self._named
 
     def are_replaced(self, step: int) -> bool:
@@ -73,6 +76,12 @@ class Parameters:
         return all(id(p) in known for _, p in self.named(step) if p.grad is not None)
 
 
-def _place(module: torch.nn.Module, name: str) -> tuple[dict[str, Any], str]:
-    path, _, last = name.rpartition(".")
-    return module.get_submodule(path)._parameters, last
+def _places(
+    module: torch.nn.Module, names: Iterable[str]
+) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield the table that each parameter stands in, and its name there."""
+    for name in names:
+        path, _, last = name.rpartition(".")
+        owner: Any = functools.reduce(getattr, filter(None, path.split(".")), module)
+        if isinstance(owner._parameters, dict):  # a scripted module has no table
+            yield owner._parameters, last

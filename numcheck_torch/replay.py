@@ -21,6 +21,7 @@ from numcheck_torch.capture import Forward, RandomState, without_autocast
 from numcheck_torch.differentiation import gradients_of
 from numcheck_torch.events import Operation, Slot
 from numcheck_torch.generators import PutBack, generators_of
+from numcheck_torch.hook_state import places_of_code
 from numcheck_torch.host_random import HostState
 from numcheck_torch.places import call_at
 from numcheck_torch.rewriting import ParametersBack
@@ -54,7 +55,8 @@ class Outcomes:
 def undisturbed(model: torch.nn.Module) -> Iterator[None]:
     """Put random states and what the model keeps back, whatever the block does."""
     random, host = RandomState.now(generators_of(model)), HostState.now()
-    state = BufferSnapshot.of(buffer_places(model), attribute_places(model))
+    kept = attribute_places(model) + places_of_code(model)
+    state = BufferSnapshot.of(buffer_places(model), kept)
     try:
         with PutBack(), ParametersBack(model):
             yield

@@ -13,6 +13,21 @@ from torch import nn
 import numcheck_torch
 
 
+class Meter:
+    """Keeps a count of its own, on the module's behalf."""
+
+    def __init__(self) -> None:
+        self.updates = 0
+        self.values: list[int] = []
+
+    def update(self, value: int) -> None:
+        self.updates += 1
+        self.values.append(value)
+
+
+HEARD: list[str] = []
+
+
 class Keeping(nn.Module):
     """Counts its calls, keeps its state and writes a diary, none of it in a buffer."""
 
@@ -20,6 +35,7 @@ class Keeping(nn.Module):
         super().__init__()
         self.lin = nn.Linear(3, 3)
         self.calls = 0
+        self.meter = Meter()
         self.last = last
         self.diary: list[int] = []
         self.seen: dict[str, int] = {}
@@ -30,6 +46,7 @@ class Keeping(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.calls += 1
+        self.meter.update(self.calls)
         self.diary.append(self.calls)
         self.seen[f"call {self.calls}"] = self.calls
         self.recent.append(self.calls)
@@ -66,6 +83,7 @@ def test_a_watched_module_counts_keeps_and_writes_as_a_plain_one() -> None:
     called.numcheck.close()
     assert (model.calls, model.diary, model.seen) == (4, [1, 2, 3, 4], plain.seen)
     assert model.recent == plain.recent
+    assert vars(model.meter) == vars(plain.meter)
     assert torch.equal(model.state, plain.state)
     assert torch.equal(model.total, plain.total)
     assert torch.equal(model.sums[0], plain.sums[0])
@@ -146,3 +164,29 @@ def test_a_state_that_carries_its_graph_to_the_next_call_is_made_again() -> None
     assert not [e for e in called.numcheck.events if e.name == "fault"]
     found = next(f for f in called.numcheck.findings if f.severity == "error")
     assert (found.id, found.step, found.reproduced) == ("N104", 2, True)
+
+
+def test_what_hooks_keep_outside_the_module_is_as_in_a_plain_run() -> None:
+    heard: list[str] = []
+    count = 0
+    HEARD.clear()
+
+    def forward(*_: Any) -> None:
+        nonlocal count
+        count += 1
+        HEARD.append("forward")
+
+    def backward(*_: Any) -> None:
+        heard.append("backward")
+
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1))
+    model[1].register_forward_hook(forward)
+    model[1].register_full_backward_hook(backward)
+    model[0].weight.register_hook(backward)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with numcheck_torch.instrument(model, optimizer, every=1).numcheck:
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(torch.ones(2, 3)).square().mean().backward()
+            optimizer.step()
+    assert (count, HEARD, heard) == (2, ["forward"] * 2, ["backward"] * 4)
