@@ -84,7 +84,10 @@ def test_a_users_map_joins_other_names() -> None:
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        ({"enc.c": "enc.a"}, "nothing in a is called 'enc.c'; the nearest is 'enc\\.[ab]'"),
+        (
+            {"enc.c": "enc.a"},
+            "nothing in a is called 'enc.c'; the nearest is 'enc\\.[ab]'",
+        ),
         ({"enc.a": "body"}, "nothing in b is called 'body'"),
     ],
     ids=["left", "right"],
