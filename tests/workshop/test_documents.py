@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -37,3 +39,16 @@ def test_ci_runs_what_the_readme_tells_and_nothing_else() -> None:
 
 def test_changelog_collects_what_is_not_released_yet() -> None:
     assert "## [Unreleased]" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_the_spelling_check_leaves_out_what_sessions_write() -> None:
+    ignored = (ROOT / ".gitignore").read_text("utf-8")
+    _, _, written = ignored.partition("# what the sessions write\n")
+    names = [
+        line.strip("/").replace("*", "x") for line in written.split("\n\n")[0].split()
+    ]
+    assert "report.html" in names
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    skipped = settings["tool"]["codespell"]["skip"].split(",")
+    for name in names:
+        assert any(fnmatch.fnmatch(f"./{name}", pattern) for pattern in skipped), name
