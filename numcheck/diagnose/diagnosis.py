@@ -178,7 +178,7 @@ def _of_origin(scene: Scene) -> Finding:
     broke = what_broke(scene)
     explanation = why(scene, broke)
     explained = () if explanation is None else explanation.evidence
-    health = scene.provenance.health
+    health, bridges = scene.provenance.health, scene.provenance.bridges
     harm = scene.origin.harm
     return Finding(
         id=broke.id,
@@ -193,7 +193,7 @@ def _of_origin(scene: Scene) -> Finding:
             scene.provenance.view,
             scene.site,
             harm[0] if harm else None,
-            health.is_bad,
+            lambda index: health.is_bad(index) or index in bridges,
         ),
         harm=harm,
         evidence=(*broke.evidence, *_ran(scene.incident, scene.site), *explained),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from numcheck.diagnose.harm import harm_rank, harmed
 from numcheck.diagnose.health import carriers, examine
+from numcheck.diagnose.vanished import behind_zeros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,6 +56,7 @@ class Provenance:
         harmed: kept values that were harmed, most important first.
         origins: independent origins, the one that explains most harm first.
         masked: births that reached no harmed value.
+        bridges: finite sites on the way from an infinity to the pole that met its end.
     """
 
     view: StepView
@@ -62,20 +64,22 @@ class Provenance:
     harmed: tuple[Site, ...]
     origins: tuple[Origin, ...]
     masked: tuple[Site, ...]
+    bridges: frozenset[int] = frozenset()
 
 
 def trace_back(view: StepView, *, searches_scale: bool = False) -> Provenance:
     """Return where the harm of a step began. Linear in the sites and edges."""
     health = examine(view)
     hurt = harmed(view, health, searches_scale=searches_scale)
-    seen, starts = _walk(view, health, hurt)
+    seen, starts, bridges = _walk(view, health, hurt)
     births = [s for s in view.trace.sites if _is_birth(s, health)]
     return Provenance(
         view=view,
         health=health,
         harmed=hurt,
-        origins=_independent(view, health, starts, hurt),
+        origins=_independent(view, health, starts, hurt, bridges),
         masked=tuple(s for s in births if s.index not in seen),
+        bridges=frozenset(bridges),
     )
 
 
@@ -83,28 +87,34 @@ def origins_of(
     view: StepView, health: Health, hurt: tuple[Site, ...]
 ) -> tuple[Origin, ...]:
     """Return where what is bad about the given values began."""
-    _, starts = _walk(view, health, hurt)
-    return _independent(view, health, starts, hurt)
+    _, starts, bridges = _walk(view, health, hurt)
+    return _independent(view, health, starts, hurt, bridges)
 
 
 def _walk(
     view: StepView, health: Health, hurt: Iterable[Site]
-) -> tuple[set[int], set[int]]:
-    """Return every bad site upstream of the harm, and those where it began."""
+) -> tuple[set[int], set[int], set[int]]:
+    """Return every bad site upstream of the harm, those where it began, and bridges."""
     queue: deque[_State] = deque(
         (s.index, "nan" if health.nan[s.index] else "inf") for s in hurt
     )
     seen, starts = set(queue), set()
+    bridges: set[int] = set()
     while queue:
         index, _ = state = queue.popleft()
-        upstream = _upstream(view.trace.sites[index], state, health)
+        site = view.trace.sites[index]
+        upstream = _upstream(site, state, health)
+        if not upstream and not health.bad_parents(site):
+            hidden = behind_zeros(view, health, site)
+            bridges.update(*hidden.values())
+            upstream = [(p, "inf") for p in hidden]
         if not upstream:
             starts.add(index)
         for nxt in upstream:
             if nxt not in seen:
                 seen.add(nxt)
                 queue.append(nxt)
-    return {index for index, _ in seen}, starts
+    return {index for index, _ in seen}, starts, bridges
 
 
 def _upstream(site: Site, state: _State, health: Health) -> list[_State]:
@@ -142,7 +152,11 @@ def _kind_of(site: Site, health: Health) -> OriginKind:
 
 
 def _independent(
-    view: StepView, health: Health, starts: Iterable[int], hurt: tuple[Site, ...]
+    view: StepView,
+    health: Health,
+    starts: Iterable[int],
+    hurt: tuple[Site, ...],
+    bridges: set[int],
 ) -> tuple[Origin, ...]:
     """Keep one origin for each chain of events, dropping what follows from it."""
     # The same operator of the same line (a loop, a list of parameters) tells one story.
@@ -151,7 +165,11 @@ def _independent(
         site = view.trace.sites[index]
         first_at.setdefault(_place(site), site)
     ranked = [
-        Origin(site, _kind_of(site, health), _reached(view, health, site.index, hurt))
+        Origin(
+            site,
+            _kind_of(site, health),
+            _reached(view, health, site.index, hurt, bridges),
+        )
         for site in list(first_at.values())[:_MOST_STARTS]
     ]
     ranked.sort(key=_importance)
@@ -202,14 +220,19 @@ def _spread(view: StepView, start: int, into: set[int]) -> None:
 
 
 def _reached(
-    view: StepView, health: Health, start: int, hurt: tuple[Site, ...]
+    view: StepView,
+    health: Health,
+    start: int,
+    hurt: tuple[Site, ...],
+    bridges: set[int],
 ) -> tuple[Site, ...]:
     """Return the harmed values to which bad values lead from `start`."""
     children = view.trace.children
     seen, queue = {start}, deque([start])
     while queue:
         for child in children.get(queue.popleft(), ()):
-            if child not in seen and health.is_bad(child):
+            leads_on = health.is_bad(child) or child in bridges
+            if child not in seen and leads_on:
                 seen.add(child)
                 queue.append(child)
     return tuple(s for s in hurt if s.index in seen)

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.load import format_of
-from numcheck.diagnose.series import iterations_in
+from numcheck.diagnose.series import iterations_in, repetitions_before
 
 if TYPE_CHECKING:
     from numcheck.diagnose.finding import FaultKind, Field
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["is_same", "stagnant"]
 
 
+_OFTEN: Final = 16
+"""Additions of one line that make a sum of many."""
 _REDUCTIONS = ("sum", "mean", "cumulative")
 
 
@@ -35,15 +37,41 @@ def stagnant(
         return None
     if iterations_in(view, site) > 1:
         return _stuck(view, site, limit, result)
+    return _lost_addend(view, site, limit, result)
+
+
+def _lost_addend(
+    view: StepView, site: Site, limit: Format, result: Summary
+) -> tuple[FaultKind, tuple[Evidence, ...]] | None:
     large, small = _operands(view, site)
-    if large is None or not small or not is_same(large, result):
+    if large is None or not small:
+        return None
+    if is_same(large, result):
+        key = "stagnant"
+    elif _is_coarse_sum(view, site, limit, large, small):
+        key = "coarse_sum"
+    else:
         return None
     fields: dict[str, Field] = {
         "large": large.amax or 0.0,
         "small": small,
         "dtype": limit.name,
     }
-    return "stagnation", (Evidence("stagnant", fields),)
+    return "stagnation", (Evidence(key, fields),)
+
+
+def _is_coarse_sum(
+    view: StepView, site: Site, limit: Format, large: Summary, small: float
+) -> bool:
+    """Whether one more addend of many is below what the sum can resolve.
+
+    Each is rounded to nothing or to twice its size: some of them still move it.
+    """
+    if site.family not in ("add", "sub") or not large.amax:
+        return False
+    if small > 2 * large.amax * float(limit.unit_roundoff):
+        return False
+    return repetitions_before(view, site).rungs >= _OFTEN
 
 
 def _stuck(

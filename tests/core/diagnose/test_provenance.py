@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from numcheck.diagnose import diagnose
 from numcheck.diagnose.provenance import trace_back
 from numcheck.measure.summary import Summary
 from numcheck.record import Site, TraceBuilder
@@ -213,3 +214,29 @@ def test_masked_births_and_origins_are_different_sites(builder: TraceBuilder) ->
     found = trace_back(builder.build().at(0))
     masked = {s.index for s in found.masked}
     assert masked.isdisjoint(o.site.index for o in found.origins)
+
+
+def hidden_overflow(dtype: str, *, selects: bool = False) -> Story:
+    """Tell a softmax by hand whose sum overflows, and a logarithm of its zeros."""
+    story = Story()
+    e = story.source("parameter", np.full(2, np.finfo(dtype).max, dtype), "e")
+    total = story.op("sum", np.sum, e)
+    share = story.op("div", np.divide, e, total, line=2)
+    if selects:
+        share = story.op("select", lambda v: np.where(v > 1, v, 0 * v), share, line=3)
+    story.keep("loss", story.op("log", np.log, share, line=4))
+    return story
+
+
+def test_a_zero_that_is_the_end_of_an_infinity_in_few_bits_leads_back_to_it() -> None:
+    (found,) = diagnose(hidden_overflow("float16").incident())
+    assert (found.id, found.site.op) == ("N103", "sum")
+    assert names(found.harm) == ["loss"]
+    assert [s.op for s, _ in found.chain][-3:] == ["div", "log", "loss"]
+
+
+def test_the_end_of_an_infinity_in_full_precision_or_behind_a_choice_is_none() -> None:
+    (found,) = diagnose(hidden_overflow("float32").incident())
+    assert (found.id, found.site.op) == ("N301", "log")
+    (found,) = diagnose(hidden_overflow("float16", selects=True).incident())
+    assert (found.id, found.site.op) == ("N301", "log")

@@ -254,3 +254,25 @@ def test_an_average_that_is_far_and_hardly_moves_has_not_arrived() -> None:
     assert lerped(0.1, 0.5) == []
     # Two roundings, of a product and a sum, tremble where a lerp stands still.
     assert lerped(1e-3, 0.5, "add") == []
+
+
+def looped(terms: int) -> tuple[Finding, ...]:
+    """Add uneven numbers in bfloat16, one after another, and keep their mean."""
+    story = Story()
+    x = story.source("input", np.linspace(0.99, 1.01, 8).astype(bf16))
+    total = story.source("constant", np.zeros(8, bf16), "zero")
+    for _ in range(terms):
+        total = story.op("add", np.add, total, x)
+    story.keep("output", total)
+    return found(story)
+
+
+def test_a_long_sum_in_few_bits_stagnates_though_some_of_it_still_moves() -> None:
+    (finding,) = looped(900)
+    assert (finding.id, finding.kind) == ("N401", "stagnation")
+    assert [e.key for e in finding.evidence] == ["coarse_sum", "departs"]
+    assert finding.site.index < 500  # where it begins to be lost, not at the end
+
+
+def test_a_short_sum_in_few_bits_does_not() -> None:
+    assert looped(200) == ()
