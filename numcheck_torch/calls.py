@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numcheck_torch.script import Entry
     from numcheck_torch.shadow import Prepared
 
-__all__ = ["Call", "Surroundings", "outputs_of"]
+__all__ = ["Call", "Surroundings", "outputs_of", "returned"]
 
 
 @dataclasses.dataclass(slots=True)
@@ -91,18 +91,25 @@ def outputs_of(call: Call, result: Any) -> list[tuple[int, torch.Tensor, bool]]:
     written = (
         call.operator.writes(call.args, call.kwargs) if call.operator.written else []
     )
+    if not written:
+        return returned(result)
     if result is None:
         return [(i, t, True) for i, t in enumerate(written)]
-    if not written and _has_own_values(type(result)):
-        return [] if result.is_meta else [(0, result, False)]
-    returned = list(_flattened(result))
     found = [
-        (i, t, False)
-        for i, t in enumerate(returned)
-        if t is not None and not any(t is w for w in written)
+        output
+        for output in returned(result)
+        if not any(output[1] is w for w in written)
     ]
     start = 1 + max((i for i, _, _ in found), default=-1)
     return found + [(start + i, t, True) for i, t in enumerate(written)]
+
+
+def returned(result: Any) -> list[tuple[int, torch.Tensor, bool]]:
+    """Return the outputs of a call that writes to none of its arguments."""
+    if _has_own_values(type(result)):
+        return [] if result.is_meta else [(0, result, False)]
+    flat = enumerate(_flattened(result))
+    return [(i, t, False) for i, t in flat if t is not None]
 
 
 class Surroundings:

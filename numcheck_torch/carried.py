@@ -13,7 +13,7 @@ import dataclasses
 import weakref
 from typing import TYPE_CHECKING
 
-from numcheck_torch.monotone import of_extremes
+from numcheck.record.columns import of_extremes
 
 if TYPE_CHECKING:
     import torch

@@ -97,10 +97,10 @@ class Live:
                 self._recorder.anchors.kept(loss, "loss", "loss")
         else:
             self._name_targets(program)
-            for loss in losses:
-                self._recorder.keep(loss, "loss", "loss")
-            for name, gradient in gradients:
-                self._recorder.keep(gradient, f"gradient:{name}", "gradient")
+            self._recorder.keep_all(((loss, "loss") for loss in losses), "loss")
+            self._recorder.keep_all(
+                ((g, f"gradient:{name}") for name, g in gradients), "gradient"
+            )
         self._phase = self._recorder.phase("optimizer")
         self._phase.__enter__()
 
@@ -132,9 +132,9 @@ class Live:
 
     def _keep_parameters(self, recorder: Recorder) -> None:
         model = self._subject()
-        for name, parameter in () if model is None else model.named_parameters():
-            if parameter.requires_grad:
-                recorder.keep(parameter, f"parameter:{name}", "parameter")
+        named = () if model is None else model.named_parameters()
+        trained = ((p, f"parameter:{name}") for name, p in named if p.requires_grad)
+        recorder.keep_all(trained, "parameter")
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:

@@ -10,18 +10,23 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final, Protocol
 
+import numpy as np
 import torch
 
 from numcheck.measure.summary import Summary
+from numcheck.record.columns import SummaryColumns, of_extremes
 from numcheck_torch.dtypes import is_measurable
-from numcheck_torch.monotone import of_extremes
 from numcheck_torch.statistics import measure, read, stored, to_host
 from numcheck_torch.sums import SELDOM, Sums, is_costly
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
 
     from numcheck_torch.statistics import Measurement
+
+    Array = npt.NDArray[np.float64]
 
 __all__ = ["ExtremesMeter", "FullMeter", "Meter", "extremes", "may_go_together"]
 
@@ -35,10 +40,11 @@ class Meter(Protocol):
     """Measures values now, and says what they were when the step is over.
 
     Attributes:
-        summed: after `read`, the sums of the values that `sum_up` was given.
+        summed: after `read`, sum and sum of squares of what `sum_up` was given, see
+            `numcheck.record.columns`.
     """
 
-    summed: dict[int, Summary]
+    summed: dict[int, tuple[float, float]]
 
     def take(self, site: int, tensor: torch.Tensor) -> None:
         """Measure the value of a site."""
@@ -60,7 +66,7 @@ class Meter(Protocol):
         """Take over extremes that somebody else measured on the device."""
         ...
 
-    def read(self) -> dict[int, Summary]:
+    def read(self) -> Mapping[int, Summary]:
         """Return what was measured, by site, and forget it."""
         ...
 
@@ -69,7 +75,7 @@ class _Adopted:
     """Extremes that somebody else measured, still on their devices."""
 
     def __init__(self) -> None:
-        self.summed: dict[int, Summary] = {}
+        self.summed: dict[int, tuple[float, float]] = {}
         self._known: dict[int, Summary] = {}
         self._sites: list[list[tuple[int, int]]] = []
         self._rows: list[torch.Tensor] = []
@@ -89,15 +95,12 @@ class _Adopted:
         """Take what is known of a site's value without measuring it."""
         self._known[site] = summary
 
-    def read_adopted(self) -> dict[int, Summary]:
-        """Return what was taken over, by site, and forget it."""
-        found: dict[int, Summary] = {}
-        for sites, rows in zip(self._sites, to_host(self._rows), strict=True):
-            values: list[tuple[float, float]] = rows.tolist()
-            for (site, n), (low, high) in zip(sites, values, strict=True):
-                found[site] = of_extremes(n, low, high)
+    def read_adopted(self) -> tuple[list[tuple[int, int]], list[Array]]:
+        """Return what was taken over, as (site, number of elements) and rows."""
+        sites = [pair for pairs in self._sites for pair in pairs]
+        rows = [rows.double().numpy() for rows in to_host(self._rows)]
         self._sites, self._rows = [], []
-        return found
+        return sites, rows
 
 
 class FullMeter(_Adopted):
@@ -131,7 +134,12 @@ class FullMeter(_Adopted):
         found = dict(zip(self._measured, read(self._pending), strict=True))
         found.update(self._known)
         self._measured, self._pending, self._known = [], [], {}
-        return found | self.read_adopted()
+        pairs, blocks = self.read_adopted()
+        for (site, n), (low, high) in zip(
+            pairs, _stacked(blocks).tolist(), strict=True
+        ):
+            found[site] = of_extremes(n, low, high)
+        return found
 
 
 class ExtremesMeter(_Adopted):
@@ -145,6 +153,9 @@ class ExtremesMeter(_Adopted):
         self._tables: dict[tuple[torch.dtype, torch.device], _Table] = {}
         self._sums: dict[tuple[torch.dtype, torch.device], Sums] = {}
         self._reads = 0
+        self._pairs: list[tuple[int, int]] = []
+        self._rows_of: dict[int, int] = {}
+        self._sizes: list[int] = []
 
     def take(self, site: int, tensor: torch.Tensor) -> None:
         """Measure the value of a site; integers are left out."""
@@ -196,19 +207,51 @@ class ExtremesMeter(_Adopted):
             sums = self._sums[wide, tensor.device] = Sums(wide, tensor.device)
         sums.take(site, _packed(tensor.float() if dtype.itemsize < 2 else tensor))
 
-    def read(self) -> dict[int, Summary]:
+    def read(self) -> SummaryColumns:
         """Return what was measured, by site, and forget it."""
-        found, self._known = self._known, {}
         self.summed = {}
         self._reads += 1
         tables = [t for t in self._tables.values() if t.is_used]
         sums = [s for s in self._sums.values() if s.is_used]
         hosts = to_host([*(t.rows() for t in tables), *(s.rows() for s in sums)])
-        for table, rows in zip(tables, hosts, strict=False):
-            found.update(table.read(rows))
         for part, rows in zip(sums, hosts[len(tables) :], strict=True):
             self.summed.update(part.read(rows))
-        return found | self.read_adopted()
+        others, ends = self._read_known()
+        pairs = [(site, n) for site, n, _, _ in ends]
+        blocks = [np.array([end[2:] for end in ends])] if ends else []
+        for table, rows in zip(tables, hosts, strict=False):
+            pairs += table.read()
+            # Widened on the host: not every device has float64.
+            blocks.append(rows.double().numpy())
+        adopted, more = self.read_adopted()
+        return self._columns(pairs + adopted, blocks + more, others)
+
+    def _read_known(
+        self,
+    ) -> tuple[dict[int, Summary], list[tuple[int, int, float, float]]]:
+        """Return what is known without a measure: as it is, and extremes as rows."""
+        others: dict[int, Summary] = {}
+        ends: list[tuple[int, int, float, float]] = []
+        for site, held in self._known.items():
+            if held.low is None or held.high is None:
+                others[site] = held
+            else:
+                ends.append((site, held.n, held.low, held.high))
+        self._known = {}
+        return others, ends
+
+    def _columns(
+        self,
+        pairs: list[tuple[int, int]],
+        blocks: list[Array],
+        others: dict[int, Summary],
+    ) -> SummaryColumns:
+        # Steps alike share what says which row is whose.
+        if pairs != self._pairs:
+            self._pairs = pairs
+            self._rows_of = {site: row for row, (site, _) in enumerate(pairs)}
+            self._sizes = [n for _, n in pairs]
+        return SummaryColumns(self._rows_of, self._sizes, _stacked(blocks), others)
 
 
 class _Table:
@@ -261,15 +304,10 @@ class _Table:
         used = -(-len(self._taken) // _ROWS)
         return torch.cat(self._blocks[:used])[: len(self._taken)]
 
-    def read(self, host: torch.Tensor) -> dict[int, Summary]:
-        # Widened on the host: not every device has float64.
-        rows: list[tuple[float, float]] = host.double().tolist()
-        found = {
-            site: of_extremes(n, low, high)
-            for (site, n), (low, high) in zip(self._taken, rows, strict=True)
-        }
-        self._taken.clear()
-        return found
+    def read(self) -> list[tuple[int, int]]:
+        """Return (site, number of elements) of each row, and forget them."""
+        taken, self._taken = self._taken, []
+        return taken
 
     def _grow(self) -> None:
         # A table made in inference mode could not be written to outside of it.
@@ -331,6 +369,10 @@ def _packed(tensor: torch.Tensor) -> torch.Tensor:
             return tensor
         expected *= size
     return tensor.as_strided((expected,), (1,))
+
+
+def _stacked(blocks: list[Array]) -> Array:
+    return np.concatenate(blocks) if blocks else np.empty((0, 2))
 
 
 def _unmeasured(tensor: torch.Tensor) -> Summary:

@@ -9,23 +9,23 @@ multiplying with its reciprocal.
 
 from __future__ import annotations
 
-import ctypes
 import math
-import operator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import ml_dtypes
 import numpy as np
 import torch
 
-from numcheck.measure.summary import Summary
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy.typing as npt
+
     from numcheck.record.site import Site
 
-__all__ = ["WORTH_IT", "Change", "change_of", "changed", "of_extremes", "rounded"]
+    Array = npt.NDArray[np.float64]
+
+__all__ = ["WORTH_IT", "Change", "change_of", "changed", "rounded"]
 
 WORTH_IT: Final = 1 << 14
 """Elements from which on it is cheaper than looking at all of them."""
@@ -33,29 +33,22 @@ _BEYOND: Final = 1 << 1023
 
 # In float64, which holds what they make of two numbers in float32 exactly enough to
 # be rounded once more as if at once.
-_WITH_NUMBER: Final[dict[str, Callable[[float, float], float]]] = {
-    "mul": operator.mul,
-    "add": operator.add,
-    "sub": operator.sub,
+_WITH_NUMBER: Final[dict[str, Callable[[Array, Array], Array]]] = {
+    "mul": np.multiply,
+    "add": np.add,
+    "sub": np.subtract,
 }
-_ALONE: Final[dict[str, Callable[[float], float]]] = {
-    "sqrt": lambda x: math.sqrt(x) if x >= 0 else math.nan,
-    "neg": operator.neg,
-    "relu": lambda x: 0.0 if x < 0 else x,
+_ALONE: Final[dict[str, Callable[[Array], Array]]] = {
+    "sqrt": np.sqrt,
+    "neg": np.negative,
+    "relu": lambda x: np.where(x < 0, 0.0, x),
 }
-
-
-def _single(x: float) -> float:
-    """Round to float32; arrays of one take ten times as long."""
-    return ctypes.c_float(x).value
-
-
 # The format they are computed in, and the one of the result.
-_COMPUTED: Final[dict[str, tuple[Callable[[float], float], Callable[[Any], Any]]]] = {
-    "float16": (_single, np.float16),
-    "bfloat16": (_single, ml_dtypes.bfloat16),
-    "float32": (_single, float),
-    "float64": (float, float),
+_COMPUTED: Final[dict[str, tuple[Any, Any]]] = {
+    "float16": (np.float32, np.float16),
+    "bfloat16": (np.float32, ml_dtypes.bfloat16),
+    "float32": (np.float32, np.float32),
+    "float64": (np.float64, np.float64),
 }
 _WIDENING: Final = frozenset(
     {(narrow, "float32") for narrow in ("float16", "bfloat16")}
@@ -92,71 +85,59 @@ def change_of(site: Site) -> Change | None:
     number = facts.pop("operand1", facts.pop("scalar", None))
     if name not in _WITH_NUMBER or facts or not isinstance(number, int | float):
         return None
+    if not abs(number) < _BEYOND:
+        return None
     computed, _ = _COMPUTED[site.dtype]
-    is_finite = abs(number) < _BEYOND and math.isfinite(computed(float(number)))
+    with np.errstate(over="ignore"):
+        is_finite = math.isfinite(computed(float(number)))
     # Zero times infinity may hide between the extremes.
     return Change(name, float(number)) if is_finite else None
 
 
-def changed(summary: Summary, change: Change, dtype: str) -> Summary:
+def changed(extremes: Array, name: str, numbers: Array | None, dtype: str) -> Array:
     """Return the extremes of the values an operator makes of values with these.
 
+    Args:
+        extremes: smallest and largest of each value, of shape (values, 2).
+        name: the operator, see `Change`.
+        numbers: its other operand for each value, where there is one.
+        dtype: format of the values.
+
     Example:
-        >>> changed(
-        ...     Summary(n=9, low=-1.0, high=3.0), Change("mul", -2.0), "float32"
-        ... ).low
-        -6.0
+        >>> changed(np.array([[-1.0, 3.0]]), "mul", np.array([-2.0]), "float32")
+        array([[-6.,  2.]])
     """
-    if summary.low is None or summary.high is None:
-        return Summary(n=summary.n)
     computed, result = _COMPUTED[dtype]
-    if change.number is None:
-        alone = _ALONE[change.name]
-        found = alone(summary.low), alone(summary.high)
-    else:
-        both, number = _WITH_NUMBER[change.name], computed(change.number)
-        found = both(summary.low, number), both(summary.high, number)
-    first, last = computed(found[0]), computed(found[1])
-    if result is not float:
-        with np.errstate(all="ignore"):
-            first = float(result(np.float32(first)))
-            last = float(result(np.float32(last)))
-    if math.isnan(first) or math.isnan(last):
-        low = high = math.nan
-    else:
-        low, high = min(first, last), max(first, last)
-    return of_extremes(summary.n, low, high)
+    with np.errstate(all="ignore"):
+        if numbers is None:
+            found = _ALONE[name](extremes)
+        else:
+            rounded_numbers = numbers.astype(computed).astype(np.float64)
+            found = _WITH_NUMBER[name](extremes, rounded_numbers[:, None])
+        found = found.astype(computed).astype(result).astype(np.float64)
+    ends = found.min(axis=1), found.max(axis=1)
+    return np.stack(ends, axis=1)
 
 
-def rounded(summary: Summary, before: str, after: str) -> Summary:
+def rounded(extremes: Array, before: str, after: str) -> Array:
     """Return the extremes of values after a cast that keeps order.
 
+    Args:
+        extremes: smallest and largest of each value, of shape (values, 2).
+        before: format of the values.
+        after: format they are cast to.
+
     Example:
-        >>> rounded(Summary(n=2, low=-1.0, high=1e39), "float64", "float32").high
-        inf
+        >>> rounded(np.array([[-1.0, 1e39]]), "float64", "float32")
+        array([[-1., inf]])
     """
-    if summary.low is None or summary.high is None:
-        return Summary(n=summary.n)
     if (before, after) in _WIDENING:
-        return of_extremes(summary.n, summary.low, summary.high)
+        return extremes
     if before == "float64":
         # What a wider format rounds to on the way is PyTorch's affair.
-        exact = torch.tensor([summary.low, summary.high], dtype=torch.float64)
-        low, high = exact.to(getattr(torch, after)).tolist()
-    else:
-        result = _COMPUTED[after][1]
-        with np.errstate(all="ignore"):
-            low = float(result(np.float32(summary.low)))
-            high = float(result(np.float32(summary.high)))
-    return of_extremes(summary.n, low, high)
-
-
-def of_extremes(n: int, low: float, high: float) -> Summary:
-    """Return a summary of the smallest and the largest of all elements.
-
-    Example:
-        >>> of_extremes(2, -3.0, 1.0).amax
-        3.0
-    """
-    is_finite = math.isfinite(low) and math.isfinite(high)
-    return Summary(n, low=low, high=high, amax=max(-low, high) if is_finite else None)
+        exact = torch.tensor(extremes, dtype=torch.float64)
+        cast: Array = exact.to(getattr(torch, after)).double().numpy()
+        return cast
+    with np.errstate(all="ignore"):
+        single = extremes.astype(np.float32)
+        return single.astype(_COMPUTED[after][1]).astype(np.float64)

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from numcheck.errors import ArgumentError
 from numcheck_torch import modes
 from numcheck_torch.anchors import Anchors, is_anchor
-from numcheck_torch.calls import Call, Surroundings, outputs_of
+from numcheck_torch.calls import Call, Surroundings, outputs_of, returned
 from numcheck_torch.dispatch import LiveMode, Mode
 from numcheck_torch.graph_runs import GraphRuns
 from numcheck_torch.layers import Layers
@@ -33,7 +33,7 @@ from numcheck_torch.state import local, named_state
 from numcheck_torch.transforms import transform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from torch import nn
     from torch._ops import OpOverload
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Recorder"]
 
-_dispatch_modes: Final = torch._C._len_torch_dispatch_stack
-_function_modes: Final = torch._C._len_torch_function_stack
 _SHADOWS: Final = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -183,7 +181,8 @@ class Recorder:
             op: ``input:NAME``, ``target:NAME``, ``parameter:NAME``, ``state:NAME``…
             role: what it is to the user.
         """
-        return self._value("source", tensor, op, role)
+        (site,) = self._values("source", [(tensor, op)], role)
+        return site
 
     def expect(self, tensor: torch.Tensor, op: str, role: Role) -> None:
         """Name a value that becomes a source only if something reads it."""
@@ -201,7 +200,14 @@ class Recorder:
             op: ``loss``, ``output:NAME``, ``gradient:NAME``, ``parameter:NAME``…
             role: what it is to the user.
         """
-        return self._value("keep", tensor, op, role)
+        (site,) = self.keep_all([(tensor, op)], role)
+        return site
+
+    def keep_all(
+        self, named: Iterable[tuple[torch.Tensor, str]], role: Role
+    ) -> list[int]:
+        """Add values the step hands back; see `keep`."""
+        return self._values("keep", named, role)
 
     @contextlib.contextmanager
     def phase(self, phase: Phase) -> Iterator[None]:
@@ -241,21 +247,28 @@ class Recorder:
                 self.departures = self._log.spread(self._shadow.departures())
                 self.fallen_back = dict(self._shadow.fallen_back)
 
-    def _value(
-        self, kind: Literal["source", "keep"], tensor: torch.Tensor, op: str, role: Role
-    ) -> int:
-        value, what, rehearsal = local(tensor), (kind, op), self._rehearsal
+    def _values(
+        self,
+        kind: Literal["source", "keep"],
+        named: Iterable[tuple[torch.Tensor, str]],
+        role: Role,
+    ) -> list[int]:
         with modes.none(), torch.no_grad():
-            site = None if rehearsal is None else rehearsal.repeat(what, value)
-            if site is None:
-                first = len(self.builder.sites)
-                add = self._log.source if kind == "source" else self._log.keep
-                site = add(value, op, role)
-                if rehearsal is not None:
-                    rehearsal.note_value(what, first, site, value)
-            if role == "gradient":
-                self._log.sum_up(site, value)
-            return site
+            return [self._value(kind, local(t), op, role) for t, op in named]
+
+    def _value(
+        self, kind: Literal["source", "keep"], value: torch.Tensor, op: str, role: Role
+    ) -> int:
+        what, rehearsal, log = (kind, op), self._rehearsal, self._log
+        site = None if rehearsal is None else rehearsal.repeat(what, value)
+        if site is None:
+            first = len(self.builder.sites)
+            site = (log.source if kind == "source" else log.keep)(value, op, role)
+            if rehearsal is not None:
+                rehearsal.note_value(what, first, site, value)
+        if role == "gradient":
+            log.sum_up(site, value)
+        return site
 
     def _record(
         self, overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -266,7 +279,7 @@ class Recorder:
             entry = rehearsal.foreseen(overload, args, kwargs)
             if entry is not None and not self._graphs.is_paused:
                 result = overload(*args, **kwargs)
-                self._attempt(self._repeat, entry, overload, args, kwargs, result)
+                self._attempt(self._repeat, rehearsal, entry, args, kwargs, result)
                 return result
         operator = describe(overload)
         is_passed = self.anchors is not None and not is_anchor(operator)
@@ -282,14 +295,16 @@ class Recorder:
 
     def _repeat(
         self,
+        rehearsal: Rehearsal,
         entry: Entry,
-        overload: OpOverload,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         result: Any,
     ) -> None:
         """Record an operator that the last step called here too, with like operands."""
-        call = Call(overload, describe(overload), args, kwargs, entry=entry)
+        if self.anchors is None and rehearsal.complete(entry, None, returned(result)):
+            return
+        call = Call(entry.what, describe(entry.what), args, kwargs, entry=entry)
         self._after(call, result)
 
     def _mark(self, table: object) -> None:
@@ -299,11 +314,9 @@ class Recorder:
     def _attempt(self, part: Callable[..., None], *arguments: Any) -> bool:
         """Run a part of the recorder; its failure must not become the program's."""
         try:
-            if _has_modes():
-                with _disable_current_modes():
-                    part(*arguments)
-            else:
-                part(*arguments)
+            # A twin runs modes of its own.
+            run = modes.outside if self._rehearsal is None else modes.unseen
+            run(part, *arguments)
         except Exception as error:  # noqa: BLE001 - kept, and raised by `finish`
             self.failure = error
             return False
@@ -380,8 +393,3 @@ class Recorder:
     def _expect_state(self) -> None:
         if self._modules is not None and self.anchors is None:
             self._log.memory.expect_later(functools.partial(named_state, self._modules))
-
-
-def _has_modes() -> bool:
-    """Whether modes of the user's would see what the recorder runs."""
-    return bool(_dispatch_modes() or _function_modes())

@@ -112,35 +112,46 @@ class Rehearsal:
     def complete(
         self,
         entry: Entry,
-        call: Call,
+        call: Call | None,
         outputs: Sequence[tuple[int, torch.Tensor, bool]],
     ) -> bool:
-        """Take an entry's sites over; False when the outputs look otherwise."""
-        if not entry.fits([tensor for _, tensor, _ in outputs]):
-            read = [t for tensors in call.read_tensors() for t in tensors]
-            for position, _ in entry.reads:
-                # Its site was to come with the others.
-                if position < len(read):
-                    self._log.memory.forget(read[position])
+        """Take an entry's sites over; False when the outputs look otherwise.
+
+        Args:
+            entry: what the call was in the last step.
+            call: the call; None for one whose operands were all seen before.
+            outputs: see `numcheck_torch.calls.outputs_of`.
+        """
+        if not entry.fits(outputs):
+            self._unread(entry, call)
             self._script.cut()
             return False
-        sites = self._log.builder.sites
-        sites.extend(entry.sites)
-        remember = self._log.memory.set
-        for slot, (_, tensor, is_write) in zip(entry.slots, outputs, strict=True):
-            remember(tensor, slot.site, is_write=is_write)
+        sites, slots = self._log.builder.sites, entry.slots
+        sites += entry.sites
+        note, take = self._log.memory.set, self._meter.take
+        for slot, (_, tensor, is_write) in zip(slots, outputs, strict=True):
+            note(tensor, slot.site, is_write=is_write)
         for position in entry.singles:
-            self._meter.take(entry.slots[position].site, outputs[position][1])
+            take(slots[position].site, outputs[position][1])
         for bundle in entry.bundles:
             self._meter.take_together(
-                [entry.slots[position].site for position in bundle],
+                [slots[position].site for position in bundle],
                 [outputs[position][1] for position in bundle],
             )
-        if entry.slots:
-            first = entry.slots[0].site
+        if slots:
+            first = slots[0].site
             self._around.remember(first, sites[first].phase)
         self._script.advance()
         return True
+
+    def _unread(self, entry: Entry, call: Call | None) -> None:
+        """Forget operands whose sites were to come with the others of an entry."""
+        if call is None or not entry.reads:
+            return
+        read = [t for tensors in call.read_tensors() for t in tensors]
+        for position, _ in entry.reads:
+            if position < len(read):
+                self._log.memory.forget(read[position])
 
     def note(
         self,

@@ -67,11 +67,15 @@ class Entry:
     given: tuple[float, ...] = ()
     facts: int = 0
 
-    def fits(self, outputs: Sequence[torch.Tensor]) -> bool:
-        """Whether outputs look like those of the last step."""
+    def fits(self, outputs: Sequence[tuple[int, torch.Tensor, bool]]) -> bool:
+        """Whether outputs look like those of the last step.
+
+        Args:
+            outputs: see `numcheck_torch.calls.outputs_of`.
+        """
         if len(outputs) != len(self.slots):
             return False
-        for slot, tensor in zip(self.slots, outputs, strict=True):
+        for slot, (_, tensor, _) in zip(self.slots, outputs, strict=True):
             if tensor.shape != slot.shape or tensor.dtype is not slot.dtype:
                 return False
         return True

@@ -7,18 +7,18 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from numcheck.record.columns import SummaryColumns
 from numcheck.record.site import Site
 from numcheck_torch.dataflow import Memory, Stale
+from numcheck_torch.derived import Derived
 from numcheck_torch.dtypes import MONOTONE, format_name
-from numcheck_torch.monotone import WORTH_IT, change_of, changed, rounded
-from numcheck_torch.sums import completed
+from numcheck_torch.monotone import WORTH_IT, change_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     import torch
 
-    from numcheck.measure.summary import Summary
     from numcheck.record.site import Effect, Phase, Role
     from numcheck.record.trace import TraceBuilder
     from numcheck_torch.meters import Meter
@@ -61,11 +61,7 @@ class SiteLog:
         self._meter = meter
         self._observe = observe
         self._extremes_only = extremes_only
-        # Sites that hold exactly the elements of an earlier one.
-        self._same: dict[int, int] = {}
-        # Casts, and what keeps order: their extremes are made of an earlier site's.
-        self._rounded: dict[int, int] = {}
-        self._changes: dict[int, Change] = {}
+        self._derived = Derived()
         self._renamed: dict[str, tuple[int, Site, Site]] = {}
 
     def site_of(self, tensor: torch.Tensor) -> int:
@@ -93,7 +89,7 @@ class SiteLog:
         phase = _KEPT_IN.get(role, self.phase)
         site = _site(op, tensor, kind="kept", role=role, parents=(parent,), phase=phase)
         index = self._append(site)
-        self._same[index] = self._source(parent)
+        self._derived.same[index] = self._derived.source(parent)
         return index
 
     def rename(self, tensor: torch.Tensor, op: str, role: Role) -> None:
@@ -120,12 +116,12 @@ class SiteLog:
             site if same is None else dataclasses.replace(site, parents=(same,))
         )
         if same is not None:
-            self._same[index] = self._source(same)
+            self._derived.same[index] = self._derived.source(same)
         return index
 
     def sum_up(self, site: int, tensor: torch.Tensor) -> None:
         """Measure the sums of a site's value too."""
-        self._meter.sum_up(self._same.get(site, site), tensor)
+        self._meter.sum_up(self._derived.source(site), tensor)
 
     def output(
         self,
@@ -167,33 +163,19 @@ class SiteLog:
 
     def read(self) -> None:
         """Put what was measured, in one transfer, into the builder."""
-        found = self._meter.read()
-        sums, end = self._meter.summed, len(self.builder.sites)
-        for index in found.keys() & sums.keys():
-            found[index] = completed(found[index], sums[index])
-        # Most sites are measured themselves; the others follow from earlier ones.
-        for index in sorted(self._same.keys() | self._rounded.keys()):
-            summary = self._followed(index, found) if index < end else None
-            if summary is not None:
-                is_summed = index in sums
-                found[index] = completed(summary, sums[index]) if is_summed else summary
-        self.builder.summaries.update(sorted(found.items()))
-
-    def _followed(self, index: int, found: Mapping[int, Summary]) -> Summary | None:
-        """Return what follows from the measure of an earlier site."""
-        before, sites = self._rounded.get(index), self.builder.sites
-        operand = None if before is None else found.get(before)
-        if before is None or operand is None:
-            return found.get(self._same.get(index, index))
-        change = self._changes.get(index)
-        if change is not None:
-            return changed(operand, change, sites[index].dtype)
-        return rounded(operand, sites[before].dtype, sites[index].dtype)
+        found, sites = self._meter.read(), self.builder.sites
+        before = self.builder.summaries
+        self.builder.summaries = (
+            self._derived.complete(found, sites, self._meter.summed)
+            if isinstance(found, SummaryColumns)
+            else self._derived.spread(found, len(sites))
+        )
+        for site, summary in before.items():
+            self.builder.summaries.setdefault(site, summary)
 
     def spread(self, values: dict[int, float]) -> dict[int, float]:
         """Return values by site, given also to the sites of the same elements."""
-        copies = {i: values[s] for i, s in self._same.items() if s in values}
-        return values | copies
+        return self._derived.spread(values, len(self.builder.sites))
 
     def extend(
         self,
@@ -210,21 +192,18 @@ class SiteLog:
             changes: what makes the extremes of others of their one operand's.
             copies: earlier sites whose values others have again.
         """
+        derived = self._derived
         self.builder.sites.extend(sites)
         for site in sites:
             index = site.index
-            self._forget(index)
+            derived.forget(index)
             if index in following:
                 self._follows(index, site, site.parents)
             elif index in changes:
-                self._rounded[index] = self._source(site.parents[0])
-                self._changes[index] = changes[index]
+                derived.made[index] = derived.source(site.parents[0])
+                derived.changes[index] = changes[index]
             elif index in copies:
-                self._same[index] = self._source(copies[index])
-
-    def _source(self, site: int) -> int:
-        """Return the site that measured what a site holds."""
-        return self._same.get(site, site)
+                derived.same[index] = derived.source(copies[index])
 
     def restart(self, builder: TraceBuilder) -> None:
         """Go on with the next step, of which nothing is known yet."""
@@ -233,13 +212,8 @@ class SiteLog:
 
     def _append(self, site: Site) -> int:
         index = self.builder.add(site)
-        self._forget(index)
+        self._derived.forget(index)
         return index
-
-    def _forget(self, index: int) -> None:
-        self._same.pop(index, None)
-        self._rounded.pop(index, None)
-        self._changes.pop(index, None)
 
     def _add(self, site: Site, tensor: torch.Tensor) -> int:
         index = self._append(site)
@@ -293,15 +267,15 @@ class SiteLog:
         is_moved = site.effect in ("move", "cast") and site.family != "collective"
         if not is_moved or len(parents) != 1:
             return False
-        before = self._same.get(parents[0], parents[0])
+        before = self._derived.source(parents[0])
         parent = self.builder.sites[before]
         if math.prod(parent.shape) != math.prod(site.shape):
             return False
         if parent.dtype == site.dtype:
-            self._same[index] = before
+            self._derived.same[index] = before
             return True
         if self._extremes_only and MONOTONE.issuperset((parent.dtype, site.dtype)):
-            self._rounded[index] = before
+            self._derived.made[index] = before
             return True
         return False
 
@@ -310,7 +284,7 @@ class SiteLog:
         if not self._extremes_only or len(parents) != 1:
             return False
         size = math.prod(site.shape)
-        before = self._same.get(parents[0], parents[0])
+        before = self._derived.source(parents[0])
         parent = self.builder.sites[before]
         is_like = parent.dtype == site.dtype and math.prod(parent.shape) == size
         is_known = parent.effect != "uninitialised" and parent.family != "collective"
@@ -319,22 +293,23 @@ class SiteLog:
         change = change_of(site)
         if change is None:
             return False
-        self._rounded[index], self._changes[index] = before, change
+        self._derived.made[index], self._derived.changes[index] = before, change
         return True
 
     def heed(self, site: Site) -> bool:
         """Take the numbers of a site that is derived; False where it cannot be."""
-        if site.index not in self._changes:
+        changes = self._derived.changes
+        if site.index not in changes:
             return True
         change = change_of(site)
         if change is not None:
-            self._changes[site.index] = change
+            changes[site.index] = change
         return change is not None
 
     def holder(self, tensor: torch.Tensor) -> int:
         """Return the site that measured a tensor's value; -1 where none did."""
         found = self.memory.find(tensor)
-        return self._same.get(found, found) if isinstance(found, int) else -1
+        return self._derived.source(found) if isinstance(found, int) else -1
 
 
 def _is_moved(site: Site) -> bool:

@@ -7,18 +7,17 @@ narrower than float32 are summed in float32, float64 in its own.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import TYPE_CHECKING, Final
 
 import torch
 
-from numcheck.measure.summary import Summary
+from numcheck.record.columns import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["SELDOM", "Sums", "completed", "is_costly"]
+__all__ = ["SELDOM", "Sums", "is_costly", "summed"]
 
 SELDOM: Final = 4
 """Steps of which one sums what is costly."""
@@ -28,6 +27,8 @@ _PART: Final = 1 << 18
 """Elements summed at once on hosts: the second reading comes from the cache."""
 _ROW: Final = 256
 """Elements of one norm on hosts, which add up one by one and lose bits in long rows."""
+_FEW: Final = 1 << 12
+"""Elements of which no more than a few hundred add up one by one in a product."""
 _SHORT: Final = 1 << 16
 _KEPT_BITS: Final = 20
 """How far above the smallest normal number squares lie in the mean, so that those
@@ -93,21 +94,20 @@ class Sums:
         """Return what was summed, still on the device."""
         return torch.cat(self._blocks[: -(-self._used // _ROWS)])[: self._used]
 
-    def read(self, rows: torch.Tensor) -> dict[int, Summary]:
-        """Return what was summed, by site, and forget it.
+    def read(self, rows: torch.Tensor) -> dict[int, tuple[float, float]]:
+        """Return sum and sum of squares by site, and forget them.
 
         Args:
             rows: what `rows` returned, on the host.
         """
         values: list[tuple[float, float]] = rows.tolist()
-        tiny = torch.finfo(self._dtype).tiny * 2.0**_KEPT_BITS
-        found: dict[int, Summary] = {}
+        found: dict[int, tuple[float, float]] = {}
         first = 0
         for site, (n, parts) in self._taken.items():
             row = values[first : first + parts]
             if not self._is_host:
                 row = [(total, norm * norm) for total, norm in row]
-            found[site] = _summed(n, row, n * tiny)
+            found[site] = summed(row, n, self._dtype)
             first += parts
         self._taken.clear()
         self._used = 0
@@ -116,7 +116,11 @@ class Sums:
     def _add(self, value: torch.Tensor) -> None:
         total, total_sq = self._next()
         torch.sum(value, dim=(), out=total)
-        if value.is_contiguous() and value.numel() % _ROW == 0:
+        is_flat = value.is_contiguous()
+        if is_flat and value.numel() <= _FEW:
+            flat = value.view(-1)
+            torch.dot(flat, flat, out=total_sq)
+        elif is_flat and value.numel() % _ROW == 0:
             norms = torch.linalg.vector_norm(value.view(-1, _ROW), dim=1)
             torch.sum(norms.square_(), dim=(), out=total_sq)
         else:
@@ -143,41 +147,25 @@ class Sums:
             self._cells.extend(block.view(-1).unbind(0))
 
 
-def completed(summary: Summary, sums: Summary | None) -> Summary:
-    """Return a summary of extremes with the sums of the same elements.
-
-    Of elements that are not all finite nothing but their extremes is known, and sums
-    that left their format's range are not known either.
+def summed(
+    parts: Sequence[tuple[float, float]], n: int, dtype: torch.dtype
+) -> tuple[float, float]:
+    """Return both sums of all parts; `UNKNOWN` for one that left its range.
 
     Args:
-        summary: the extremes.
-        sums: n, total and total_sq alone.
+        parts: sum and sum of squares of each.
+        n: number of elements.
+        dtype: format they were summed in.
 
     Example:
-        >>> sums = Summary(n=2, total=4.0, total_sq=10.0)
-        >>> completed(Summary(n=2, low=1.0, high=3.0, amax=3.0), sums).std
-        1.0
+        >>> summed([(1.0, 1.0), (2.0, 4.0)], 2, torch.float32)
+        (3.0, 5.0)
     """
-    if sums is None or not summary.is_finite:
-        return summary
-    is_zero = summary.amax == 0
-    return dataclasses.replace(
-        summary,
-        nan=0,
-        pos_inf=0,
-        neg_inf=0,
-        total=0.0 if is_zero else sums.total,
-        total_sq=0.0 if is_zero else sums.total_sq,
-    )
-
-
-def _summed(n: int, parts: Sequence[tuple[float, float]], least: float) -> Summary:
+    least = n * torch.finfo(dtype).tiny * 2.0**_KEPT_BITS
     # Not `fsum`, which refuses sums of both infinities.
     total = sum(part for part, _ in parts)
     total_sq = sum(part for _, part in parts)
-    is_known = least <= total_sq < math.inf
-    return Summary(
-        n=n,
-        total=total if math.isfinite(total) else None,
-        total_sq=total_sq if is_known else None,
+    return (
+        total if math.isfinite(total) else UNKNOWN,
+        total_sq if least <= total_sq < math.inf else UNKNOWN,
     )

@@ -11,11 +11,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from numcheck.record.columns import SummaryColumns
 from numcheck.record.thinning import chosen_steps, danger_of, together
 from numcheck.record.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping
 
     from numcheck.measure.summary import Summary
     from numcheck.record.site import Site
@@ -54,22 +55,23 @@ class TraceHistory:
         self._dropped = 0
         self._sites: list[Site] = []
         self._index: dict[Hashable, int] = {}
-        self._summaries: dict[tuple[int, int], dict[int, Summary]] = {}
+        self._summaries: dict[tuple[int, int], Mapping[int, Summary]] = {}
+        self._rows: tuple[Mapping[int, int], list[int], dict[int, int]] | None = None
         self._last: tuple[tuple[Site, ...], list[int]] | None = None
 
     def add(self, trace: Trace) -> list[int]:
         """Add a trace, and return for each of its sites the site's index here."""
         places = self._places(trace.sites)
         for key, held in trace.summaries.items():
-            mine = self._summaries.setdefault(key, {})
-            before = len(mine)
-            for i, summary in held.items():
-                earlier = mine.get(places[i])
+            earlier = self._summaries.get(key, {})
+            self._held -= len(earlier)
+            if isinstance(held, SummaryColumns) and not earlier:
+                mine: Mapping[int, Summary] = self._moved(held, places)
+            else:
                 # A step may be recorded cheaply as it runs and fully when replayed.
-                mine[places[i]] = (
-                    summary if earlier is None else summary.filled_from(earlier)
-                )
-            self._held += len(mine) - before
+                mine = _filled(earlier, held, places)
+            self._summaries[key] = mine
+            self._held += len(mine)
         if self._most is not None and self._held > self._most:
             self._thin_out(self._most)
         return places
@@ -108,6 +110,15 @@ class TraceHistory:
                 self._held -= len(self._summaries.pop(key))
         self._dropped += len(gone)
 
+    def _moved(self, held: SummaryColumns, places: list[int]) -> SummaryColumns:
+        """Return columns by the sites here; steps alike share what says which row."""
+        if self._rows is None or not (
+            self._rows[0] is held.rows and self._rows[1] is places
+        ):
+            rows = {places[site]: row for site, row in held.rows.items()}
+            self._rows = held.rows, places, rows
+        return held.placed(self._rows[2], places)
+
     def _places(self, sites: tuple[Site, ...]) -> list[int]:
         if self._last is not None and _is_repeated(self._last[0], sites):
             return self._last[1]
@@ -124,6 +135,18 @@ class TraceHistory:
             places.append(place)
         self._last = (sites, places)
         return places
+
+
+def _filled(
+    earlier: Mapping[int, Summary], held: Mapping[int, Summary], places: list[int]
+) -> dict[int, Summary]:
+    """Return what was recorded of a step twice; what was seen last stands first."""
+    mine = dict(earlier)
+    for site, summary in held.items():
+        place = places[site]
+        known = mine.get(place)
+        mine[place] = summary if known is None else summary.filled_from(known)
+    return mine
 
 
 def _is_repeated(last: tuple[Site, ...], sites: tuple[Site, ...]) -> bool:

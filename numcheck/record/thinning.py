@@ -18,6 +18,7 @@ import numpy as np
 
 from numcheck import formats
 from numcheck.errors import NumcheckError
+from numcheck.record.columns import SummaryColumns
 from numcheck.record.rows import ROW, mapped_rows, measured_mask
 
 if TYPE_CHECKING:
@@ -82,6 +83,9 @@ def danger_of(sites: Sequence[Site], held: Mapping[int, Summary]) -> Danger:
         (-1, inf)
     """
     broken, least = 0, math.inf
+    if isinstance(held, SummaryColumns):
+        broken, least = _danger_of_columns(sites, held)
+        held = held.others
     for site, summary in held.items():
         if summary.is_finite is False:
             broken += 1
@@ -90,6 +94,20 @@ def danger_of(sites: Sequence[Site], held: Mapping[int, Summary]) -> Danger:
             if peak:
                 least = min(least, _log2_max(sites[site].dtype) - math.log2(peak))
     return -broken, least
+
+
+def _danger_of_columns(
+    sites: Sequence[Site], held: SummaryColumns
+) -> tuple[int, float]:
+    """Return how many values are not finite, and the least headroom of the others."""
+    found = [(row, site) for site, row in held.rows.items() if site not in held.others]
+    ends = held.cells[[row for row, _ in found], :2]
+    limits = np.array([_log2_max(sites[site].dtype) for _, site in found])
+    is_finite = np.isfinite(ends).all(axis=1)
+    peaks = np.abs(ends).max(axis=1)
+    known = is_finite & (peaks > 0)
+    bits = limits[known] - np.log2(peaks[known])
+    return int((~is_finite).sum()), float(bits.min(initial=math.inf))
 
 
 def together(a: Danger, b: Danger | None) -> Danger:

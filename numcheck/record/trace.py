@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from numcheck.measure.summary import Summary
+    from numcheck.record.columns import SummaryColumns
     from numcheck.record.site import Site
+
+    SummariesBySite = dict[int, Summary] | SummaryColumns
 
 __all__ = ["Event", "StepView", "Trace", "TraceBuilder"]
 
@@ -123,7 +126,7 @@ class TraceBuilder:
         self.step = step
         self.rank = rank
         self.sites: list[Site] = []
-        self.summaries: dict[int, Summary] = {}
+        self.summaries: SummariesBySite = {}
         self.events: list[Event] = []
 
     def add(self, site: Site, summary: Summary | None = None) -> int:
@@ -148,7 +151,7 @@ class TraceBuilder:
         """Return the finished trace."""
         return Trace(
             sites=tuple(self.sites),
-            summaries={(self.step, self.rank): dict(self.summaries)},
+            summaries={(self.step, self.rank): self.summaries.copy()},
             events=tuple(self.events),
             meta=meta,
         )

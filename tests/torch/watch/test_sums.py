@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch import nn
 
+from numcheck_torch.derived import Derived
 from numcheck_torch.meters import ExtremesMeter
-from numcheck_torch.sums import SELDOM, completed
+from numcheck_torch.sums import SELDOM
 from tests.torch.watch.loops import watched
 
 if TYPE_CHECKING:
@@ -141,7 +142,8 @@ def measured(*values: torch.Tensor) -> list[Summary]:
         meter.take(site, value)
         meter.sum_up(site, value)
     found = meter.read()
-    return [completed(found[i], meter.summed.get(i)) for i in range(len(values))]
+    found = Derived().complete(found, [], meter.summed)
+    return [found[i] for i in range(len(values))]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
