@@ -54,12 +54,13 @@ def observed_backend(
         scope_type: its class name.
     """
     place = Place(scope, scope_type)
+    is_inductor = getattr(backend, "compiler_name", None) == "inductor"
 
     def compiled(
         module: torch.fx.GraphModule, inputs: Sequence[Any], **options: Any
     ) -> Any:
         graphs = observer.graphs
-        with _wrapped_compilers(observer, place):
+        with _wrapped_compilers(observer, place, is_inductor=is_inductor):
             found = backend(module, inputs, **options)
         if observer.graphs == graphs:
             name = getattr(backend, "__name__", type(backend).__name__)
@@ -70,7 +71,9 @@ def observed_backend(
 
 
 @contextlib.contextmanager
-def _wrapped_compilers(observer: Observer, place: Place) -> Iterator[None]:
+def _wrapped_compilers(
+    observer: Observer, place: Place, *, is_inductor: bool
+) -> Iterator[None]:
     """Replace AOTAutograd's entry in every module that imported it, for a while."""
     original = torch._functorch.aot_autograd.aot_module_simplified
 
@@ -79,7 +82,7 @@ def _wrapped_compilers(observer: Observer, place: Place) -> Iterator[None]:
     def entry(*args: Any, **kwargs: Any) -> Any:
         call = signature.bind(*args, **kwargs)
         given = call.arguments
-        joint = JointGraph(place)
+        joint = JointGraph(place, is_inductors=is_inductor)
         forward = given["fw_compiler"]
         for name, phase in _COMPILERS.items():
             compiler = given.get(name) or forward
@@ -107,7 +110,7 @@ def _with_extremes(
         # A backward graph is compiled while the step runs, under the user's modes.
         with _disable_current_modes():
             table = tabulate(module, phase, joint)
-            extras = add_extremes(module, table)
+            extras = add_extremes(module, table, is_inductors=joint.is_inductors)
         observer.compiled(table)
         with observer.unrecorded():
             inner = compiler(module, inputs, **options)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets a graph return the extremes of its values as more outputs.
 
-Compilers fuse a reduction into the loop that makes its operand only where the two are
-near one another in the graph, and over the same dimensions. What is reduced with its
-dimensions kept is written where it is returned, without a copy.
+Compilers fuse a reduction into the loop that makes its operand only where it comes soon
+after it in the graph, and over the same dimensions. What is reduced with its dimensions
+kept is written where it is returned, without a copy.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+
+from numcheck_torch.compile.vicinity import Vicinity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,20 +41,29 @@ class Extra:
     rows: tuple[int, ...]
 
 
-def add_extremes(module: GraphModule, table: GraphTable) -> list[Extra]:
+def add_extremes(
+    module: GraphModule, table: GraphTable, *, is_inductors: bool = False
+) -> list[Extra]:
     """Append one output for each device and dtype to a graph; return what they hold.
 
     Extremes have the dtype of their values, those of formats narrower than two bytes
     float32.
+
+    Args:
+        module: the graph.
+        table: its rows.
+        is_inductors: whether Inductor compiles it.
     """
     groups: dict[tuple[torch.device, torch.dtype], list[int]] = {}
     for number, row in table.measured:
-        value = row.node.meta["val"]
+        value = _value(row.node)
         groups.setdefault((value.device, _width(value.dtype)), []).append(number)
     if not groups:
         return []
-    stacked = [_stack(module.graph, table, rows) for rows in groups.values()]
+    looks = _Looks(module.graph, table, is_inductors=is_inductors)
     output = module.graph.output_node()
+    with module.graph.inserting_before(output):
+        stacked = [looks.stacked(rows) for rows in groups.values()]
     results: Any = output.args[0]
     output.args = ((*results, *stacked),)
     _propagate(module)
@@ -61,59 +72,73 @@ def add_extremes(module: GraphModule, table: GraphTable) -> list[Extra]:
     return [Extra(tuple(rows)) for rows in groups.values()]
 
 
+class _Looks:
+    """Looks at rows, each where it is made, in one number of dimensions for all."""
+
+    def __init__(self, graph: Graph, table: GraphTable, *, is_inductors: bool) -> None:
+        self._graph = graph
+        self._rows = table.rows
+        self._is_inductors = is_inductors
+        self._vicinity = Vicinity(graph)
+        self._rank = 1
+        for _, row in table.measured:
+            self._rank = max(self._rank, _value(row.node).dim())
+        self._found: dict[int, list[Node]] = {}
+        for number, row in table.measured:
+            if row.parts is None:
+                with graph.inserting_before(self._vicinity.behind(row.node)):
+                    self._found[number] = self._extremes(row.node)
+
+    def stacked(self, rows: Sequence[int]) -> Node:
+        """Return a node that holds the extremes of rows of one dtype."""
+        flat = [cell for number in rows for cell in self._pair(number)]
+        together = self._graph.call_function(aten.cat.default, (flat,))
+        shape = [len(rows), 2]
+        return self._graph.call_function(aten.reshape.default, (together, shape))
+
+    def _pair(self, number: int) -> list[Node]:
+        """Return the extremes of a row; NaN in one of its parts wins."""
+        parts, like = self._rows[number].parts, self._rows[number].node
+        if parts is None:
+            return self._found[number]
+        known = [self._element(element, like) for element in parts.numbers]
+        pairs = [self._found[i] for i in parts.rows] + [[x, x] for x in known]
+        low, high = pairs[0]
+        for other_low, other_high in pairs[1:]:
+            low = self._graph.call_function(aten.minimum.default, (low, other_low))
+            high = self._graph.call_function(aten.maximum.default, (high, other_high))
+        return [low, high]
+
+    def _extremes(self, node: Node) -> list[Node]:
+        """Return the smallest and the largest element of a value."""
+        value, call = _value(node), self._graph.call_function
+        every, found = list(range(self._rank)), []
+        for reduce in (aten.amin.default, aten.amax.default):
+            seen = node
+            if self._is_inductors and value.device.type == "cpu":
+                seen = self._vicinity.again(node)
+            if value.dtype.itemsize < _NARROWEST:
+                convert = torch.ops.prims.convert_element_type.default
+                seen = call(convert, (seen, torch.float32))
+            for _ in range(self._rank - value.dim()):
+                seen = call(aten.unsqueeze.default, (seen, 0))
+            found.append(call(reduce, (seen, every, True)))
+        return found
+
+    def _element(self, element: float, like: Node) -> Node:
+        value = _value(like)
+        kind: dict[str, Any] = {"dtype": _width(value.dtype), "device": value.device}
+        shape = [1] * self._rank
+        return self._graph.call_function(aten.full.default, (shape, element), kind)
+
+
+def _value(node: Node) -> torch.Tensor:
+    value: torch.Tensor = node.meta["val"]
+    return value
+
+
 def _width(dtype: torch.dtype) -> torch.dtype:
     return dtype if dtype.itemsize >= _NARROWEST else torch.float32
-
-
-def _stack(graph: Graph, table: GraphTable, rows: Sequence[int]) -> Node:
-    """Return a node that holds the extremes of rows of one dtype."""
-    rank = max([1, *(table.rows[i].node.meta["val"].dim() for i in rows)])
-    cells: dict[int, list[Node]] = {}
-    for number in rows:
-        row = table.rows[number]
-        if row.parts is None:
-            with graph.inserting_before(row.node.next):
-                cells[number] = _extremes(graph, row.node, rank)
-    with graph.inserting_before(graph.output_node()):
-        for number in rows:
-            row = table.rows[number]
-            if row.parts is not None:
-                found = [cells[i] for i in row.parts.rows]
-                known = [_element(graph, x, row.node, rank) for x in row.parts.numbers]
-                found += [[element, element] for element in known]
-                cells[number] = _merged(graph, found)
-        flat = [cell for number in rows for cell in cells[number]]
-        together = graph.call_function(aten.cat.default, (flat,))
-        return graph.call_function(aten.reshape.default, (together, [len(rows), 2]))
-
-
-def _extremes(graph: Graph, node: Node, rank: int) -> list[Node]:
-    """Return the smallest and the largest element, in a given number of dimensions."""
-    value, kept = node, node.meta["val"]
-    if kept.dtype.itemsize < _NARROWEST:
-        convert = torch.ops.prims.convert_element_type.default
-        value = graph.call_function(convert, (value, torch.float32))
-    for _ in range(rank - kept.dim()):
-        value = graph.call_function(aten.unsqueeze.default, (value, 0))
-    return [
-        graph.call_function(reduce, (value, list(range(rank)), True))
-        for reduce in (aten.amin.default, aten.amax.default)
-    ]
-
-
-def _element(graph: Graph, element: float, like: Node, rank: int) -> Node:
-    value = like.meta["val"]
-    kind = {"dtype": _width(value.dtype), "device": value.device}
-    return graph.call_function(aten.full.default, ([1] * rank, element), kind)
-
-
-def _merged(graph: Graph, found: Sequence[Sequence[Node]]) -> list[Node]:
-    """Return the extremes of several pairs of extremes; NaN wins."""
-    low, high = found[0]
-    for other_low, other_high in found[1:]:
-        low = graph.call_function(aten.minimum.default, (low, other_low))
-        high = graph.call_function(aten.maximum.default, (high, other_high))
-    return [low, high]
 
 
 def _propagate(module: GraphModule) -> None:
@@ -129,5 +154,5 @@ def _propagate(module: GraphModule) -> None:
     with fake or contextlib.nullcontext():
         for node in nodes:
             if node.op == "call_function" and "val" not in node.meta:
-                args = torch.fx.map_arg(node.args, value_of)
-                node.meta["val"] = node.target(*args, **node.kwargs)
+                args, kwargs = torch.fx.map_arg((node.args, node.kwargs), value_of)
+                node.meta["val"] = node.target(*args, **kwargs)

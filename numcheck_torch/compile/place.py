@@ -40,12 +40,15 @@ class JointGraph:
 
     Args:
         root: the compiled module.
+        is_inductors: whether Inductor compiles them.
 
     Attributes:
         forward: what the backward graph may compute again.
+        is_inductors: as given.
     """
 
-    def __init__(self, root: Place) -> None:
+    def __init__(self, root: Place, *, is_inductors: bool = False) -> None:
+        self.is_inductors = is_inductors
         self._root = root
         self.forward: Computed | None = None
         # Autograd numbers nodes; the backward graph keeps the forward's numbers.

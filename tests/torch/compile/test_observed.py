@@ -110,16 +110,21 @@ def test_results_are_bit_equal_observed_recorded_and_plain(
 
 
 def test_inductors_code_gives_the_same_results_and_its_extremes() -> None:
-    net, x = nn.Sequential(nn.Linear(4, 2), nn.Tanh()), torch.randn(3, 4)
+    linear, x = nn.Linear(4, 2), torch.randn(3, 4)
+    net = nn.Sequential(linear, nn.SiLU(), nn.Tanh())
     watched = torch.compile(net, backend="inductor")
     with torch.no_grad():
-        plain = watched(x)
+        plain, dear = watched(x), torch.exp(-linear(x))
         with observed(watched) as observer:
             builder, seen = _forward(watched, x, observer)
     assert torch.equal(seen, plain)
     (tanh,) = [s for s in builder.sites if s.op == "aten.tanh.default"]
     summary = builder.summaries[tanh.index]
     assert (summary.low, summary.high) == (plain.min().item(), plain.max().item())
+    (exp,) = [s for s in builder.sites if s.op == "aten.exp.default"]
+    summary = builder.summaries[exp.index]
+    assert summary.low == pytest.approx(dear.min().item())
+    assert summary.high == pytest.approx(dear.max().item())
 
 
 def operators(builder: TraceBuilder) -> list[Site]:
