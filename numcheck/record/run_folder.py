@@ -350,10 +350,10 @@ def _incident_name(folder: object) -> str:
 
 def _read_incidents(path: Path, rank: int, notes: list[str]) -> list[IncidentFiles]:
     listed = path / "incidents.jsonl"
-    if not listed.is_file():
-        return []
+    lines = listed.read_bytes().split(b"\n") if listed.is_file() else ()
     found: dict[str, IncidentFiles] = {}
-    for number, line in enumerate(listed.read_bytes().split(b"\n"), 1):
+    lost = 0
+    for number, line in enumerate(lines, 1):
         if not line:
             continue
         try:
@@ -363,11 +363,15 @@ def _read_incidents(path: Path, rank: int, notes: list[str]) -> list[IncidentFil
             if not files.sites:  # nothing measured is one thing, torn another
                 files.summaries[step]
         except DAMAGE:
-            lost = notice("unread.incident_lost", n=number)
-            notes.append(_of_rank(rank, lost))
+            lost += 1
+            told = notice("unread.incident_lost", n=number)
+            notes.append(_of_rank(rank, told))
             continue
         by_rank = {(s, rank): held for s, held in files.summaries.items()}
         by_rank.setdefault((step, rank), {})
         trace = Trace(tuple(files.sites), by_rank, tuple(files.events))
         found[name] = IncidentFiles(step, rank, trace, known)
+    untold = sum(1 for p in (path / "incidents").glob("*/")) - len(found) - lost
+    if untold > 0:
+        notes.append(_of_rank(rank, notice("unread.incidents_untold", n=untold)))
     return list(found.values())

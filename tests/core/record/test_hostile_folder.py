@@ -173,6 +173,19 @@ def test_an_incident_s_folder_leads_nowhere_else(
     assert "could not be read" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.parametrize("left", ["nothing", "a folder"])
+def test_incidents_that_no_line_tells_of_are_noted(
+    tmp_path: Path, left: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_folder(tmp_path / "run")
+    listed = place(run, "incidents.jsonl")
+    listed.unlink()
+    if left == "a folder":
+        listed.mkdir()
+    assert asked(run, tmp_path) == 0
+    assert "1 incident is told of by no line" in capsys.readouterr().out
+
+
 def test_a_departure_of_a_site_that_is_lost_is_left_out(tmp_path: Path) -> None:
     incident = step([1.0, 2.0])
     departures = dict.fromkeys(range(len(incident.trace.sites)), 1e-3)
