@@ -15,6 +15,7 @@ from numcheck.diagnose.incident import Experiment
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.diagnose.load import is_low_precision
 from numcheck.diagnose.loss_scaling import scale_in_play
+from numcheck.diagnose.moved import has_moved
 from numcheck.diagnose.provenance import trace_back
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _plan(
         plan.append(("float32", _float32))
     if origins and origins[0].kind == "operator":
         plan.append(("operator_wider", _operator_wider))
-    if incident.step > 0:
+    if has_moved(incident):
         plan.append(("initial_parameters", _initial_parameters))
     in_backward = any(site.phase in ("backward", "recompute") for site in origins)
     if lower and in_backward and scale_in_play(incident) is not None:

@@ -9,6 +9,7 @@ from numcheck.diagnose.ancestry import source_of
 from numcheck.diagnose.causes.base import EDGES, OVERFLOWS, explain
 from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.history import growth
+from numcheck.diagnose.moved import has_moved
 
 if TYPE_CHECKING:
     from numcheck.diagnose.causes.base import Explanation
@@ -68,7 +69,7 @@ def drifted(
     """
     incident = scene.incident
     went = incident.went("initial_parameters")
-    if incident.step == 0 or went == "failed":
+    if went == "failed" or not has_moved(incident):
         return None
     grown = [g for g in _growths(scene) if g.factor >= _GROWN]
     seen = tuple(

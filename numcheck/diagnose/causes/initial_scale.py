@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from numcheck.diagnose.causes.base import OVERFLOWS, explain
 from numcheck.diagnose.finding import Evidence
 from numcheck.diagnose.gain import largest_gain
+from numcheck.diagnose.moved import has_moved
 from numcheck.diagnose.series import layers_before
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class InitialScale:
         initial = scene.incident.went("initial_parameters")
         if broke.id not in OVERFLOWS or initial == "healthy":
             return None
-        if scene.incident.step > 0 and initial is None:
+        if initial is None and has_moved(scene.incident):
             return None
         seen = _growth(scene) or _amplification(scene)
         if seen is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from numcheck.diagnose.causes.base import OVERFLOWS, explain
 from numcheck.diagnose.deep_stack import growing_stack
+from numcheck.diagnose.moved import has_moved
 
 if TYPE_CHECKING:
     from numcheck.diagnose.causes.base import Explanation
@@ -26,7 +27,7 @@ class UnnormalisedStack:
         initial = scene.incident.went("initial_parameters")
         if broke.id not in OVERFLOWS or initial == "healthy":
             return None
-        if scene.incident.step > 0 and initial is None:
+        if initial is None and has_moved(scene.incident):
             return None
         seen = growing_stack(scene.provenance.view, scene.site)
         if seen is None:

@@ -71,6 +71,25 @@ def test_a_loss_that_rises_otherwise_only_drifted(history: Sequence[Event]) -> N
     assert rule_of(drifted(*history, step=60)) == "N751"
 
 
+def evaluated(*losses: float) -> str:
+    """Diagnose an overflow at one of the evaluations of the loss in a first step."""
+    story = Story()
+    w = story.source("parameter", f32([90.0]), "w")
+    story.keep("loss", story.op("exp", np.exp, w))
+    history = [
+        Event(name, 0, value) for value in losses for name in ("loss", "gradient_norm")
+    ]
+    (found,) = diagnose(story.incident(history=tuple(history)))
+    assert found.cause is not None
+    return found.cause.cls
+
+
+def test_a_step_that_evaluates_its_loss_often_drifts_within_itself() -> None:
+    assert evaluated(1.0, 100.0, np.inf) == "dynamics"
+    assert evaluated(np.inf) == "op-domain"
+    assert evaluated(np.inf, np.inf) == "op-domain"
+
+
 THROWN = [1.0, 2.0, 8.0, 5.0, 2.0, 0.5, 0.4, 0.4, 0.3, 0.3, 0.3]
 
 
