@@ -32,11 +32,11 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Kind:
-    """What is done to extremes: a cast where it is nothing else.
+    """What is done to extremes.
 
     Attributes:
         level: how many others have to be done before.
-        name: see `numcheck_torch.monotone.Change`; empty for a cast.
+        name: see `numcheck_torch.monotone.Change`; ``cast`` or ``join``.
         before: format of the operand.
         after: format of the result.
     """
@@ -49,10 +49,15 @@ class _Kind:
 
 @dataclasses.dataclass(slots=True)
 class _Group:
-    """Sites to which the same is done, and the rows of their operands and their own."""
+    """Sites to which the same is done, and the rows of their operands and their own.
+
+    Attributes:
+        starts: where the operands of each site begin.
+    """
 
     sites: list[int] = dataclasses.field(default_factory=list)
     operands: list[int] = dataclasses.field(default_factory=list)
+    starts: list[int] = dataclasses.field(default_factory=list)
     results: list[int] = dataclasses.field(default_factory=list)
 
 
@@ -61,19 +66,33 @@ class _Plan:
     """How the rows of all sites come about.
 
     Attributes:
-        key: what it was made of.
+        rows_before: the rows of what was measured.
+        outer: which sites have no extremes, and how many sites there are.
+        inner: see `Derived._inner`.
         rows: of all sites that have extremes.
         sizes: number of elements of each row.
-        groups: what is done, in this order.
+        groups: what is done, each level after the one before.
         others: sites that follow from one without extremes, the site, and whether
             they are no more than as large.
     """
 
-    key: tuple[Any, ...]
+    rows_before: Mapping[int, int]
+    outer: tuple[list[int], int]
+    inner: tuple[Any, ...]
     rows: dict[int, int]
     sizes: list[int]
-    groups: list[tuple[_Kind, _Group]]
-    others: list[tuple[int, int, bool]]
+    groups: dict[_Kind, _Group] = dataclasses.field(default_factory=dict)
+    others: list[tuple[int, int, bool]] = dataclasses.field(default_factory=list)
+
+    def add(self, site: int, kind: _Kind, operands: list[int]) -> None:
+        """Give a site a row of its own, made of those of its operands."""
+        group = self.groups.setdefault(kind, _Group())
+        group.sites.append(site)
+        group.starts.append(len(group.operands))
+        group.operands += operands
+        group.results.append(len(self.sizes))
+        self.rows[site] = len(self.sizes)
+        self.sizes.append(sum(self.sizes[operand] for operand in operands))
 
 
 class Derived:
@@ -83,24 +102,36 @@ class Derived:
         same: sites that hold exactly the elements of an earlier one.
         made: casts, and what keeps order: their extremes are made of an earlier
             site's.
+        joined: sites put together of all elements of several others.
         changes: what is done to those that are no casts.
     """
 
     def __init__(self) -> None:
         self.same: dict[int, int] = {}
         self.made: dict[int, int] = {}
+        self.joined: dict[int, tuple[int, ...]] = {}
         self.changes: dict[int, Change] = {}
         self._plan: _Plan | None = None
+        self._is_settled = False
 
     def source(self, site: int) -> int:
         """Return the site that measured what a site holds."""
         return self.same.get(site, site)
 
+    def root(self, site: int) -> int:
+        """Return the site of whose measure all that is known of a site is made."""
+        site = self.source(site)
+        while site in self.made:
+            site = self.source(self.made[site])
+        return site
+
     def forget(self, site: int) -> None:
         """Forget what was known of a site's number in an earlier step."""
         self.same.pop(site, None)
         self.made.pop(site, None)
+        self.joined.pop(site, None)
         self.changes.pop(site, None)
+        self._is_settled = False
 
     def complete(
         self,
@@ -118,16 +149,16 @@ class Derived:
         plan = self._planned(found, sites)
         values = np.full((len(plan.sizes), 4), np.nan)
         values[: len(found.cells), :2] = found.cells[:, :2]
-        for kind, group in plan.groups:
+        for kind in sorted(plan.groups, key=lambda kind: kind.level):
+            group = plan.groups[kind]
             values[group.results, :2] = self._made(kind, group, values)
-        for site, sums in summed.items():
-            row = plan.rows.get(site)
-            if row is not None:
-                values[row, 2:] = sums
+        known = [(plan.rows[s], sums) for s, sums in summed.items() if s in plan.rows]
+        if known:
+            values[[row for row, _ in known], 2:] = [sums for _, sums in known]
         others = dict(found.others)
         for site, before, is_same in plan.others:
-            known = others[before]
-            others[site] = known if is_same else Summary(n=known.n)
+            held = others[before]
+            others[site] = held if is_same else Summary(n=held.n)
         return SummaryColumns(plan.rows, plan.sizes, values, others)
 
     def spread(self, values: Mapping[int, T], end: int) -> dict[int, T]:
@@ -146,7 +177,11 @@ class Derived:
         self, kind: _Kind, group: _Group, values: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64]:
         operands = values[group.operands, :2]
-        if not kind.name:
+        if kind.name == "join":
+            lows = np.minimum.reduceat(operands[:, 0], group.starts)
+            highs = np.maximum.reduceat(operands[:, 1], group.starts)
+            return np.stack((lows, highs), axis=1)
+        if kind.name == "cast":
             return rounded(operands, kind.before, kind.after)
         numbers = [self.changes[site].number for site in group.sites]
         has_number = numbers[0] is not None
@@ -155,55 +190,63 @@ class Derived:
         )
 
     def _planned(self, found: SummaryColumns, sites: Sequence[Site]) -> _Plan:
-        names = [c.name for c in self.changes.values()]
-        end = len(sites)
-        formats = [sites[i].dtype for i in self.made if i < end]
-        formats += [sites[b].dtype for i, b in self.made.items() if i < end]
-        known = list(found.others), end, formats, names
-        before = self._plan
-        if (
-            before is not None
-            and before.key[0] is found.rows
-            and before.key[1:] == (*known, self.same, self.made)
-        ):
-            return before
-        key = found.rows, *known, dict(self.same), dict(self.made)
-        self._plan = self._new_plan(key, found, sites)
+        """Return how all rows come about; the last step's where nothing was added."""
+        before, end = self._plan, len(sites)
+        outer = list(found.others), end
+        if before is not None and before.rows_before is found.rows:
+            if self._is_settled and before.outer == outer:
+                return before
+            # Sites that are added anew at each step are mostly the same ones again.
+            if before.outer == outer and before.inner == self._inner(sites):
+                self._is_settled = True
+                return before
+        self._plan = self._new_plan(found, sites)
+        self._is_settled = True
         return self._plan
 
-    def _new_plan(
-        self, key: tuple[Any, ...], found: SummaryColumns, sites: Sequence[Site]
-    ) -> _Plan:
-        rows, sizes = dict(found.rows), list(found.sizes)
-        groups: dict[_Kind, _Group] = {}
+    def _inner(self, sites: Sequence[Site]) -> tuple[Any, ...]:
+        """Return copies of all that is known of sites that follow."""
+        end = len(sites)
+        names = [c.name for c in self.changes.values()]
+        formats = [sites[i].dtype for i in self.made if i < end]
+        formats += [sites[b].dtype for i, b in self.made.items() if i < end]
+        return names, formats, dict(self.same), dict(self.made), dict(self.joined)
+
+    def _new_plan(self, found: SummaryColumns, sites: Sequence[Site]) -> _Plan:
+        plan = _Plan(
+            found.rows,
+            (list(found.others), len(sites)),
+            self._inner(sites),
+            dict(found.rows),
+            list(found.sizes),
+        )
         levels: dict[int, int] = {}
-        others: list[tuple[int, int, bool]] = []
         bare = set(found.others)
         # An earlier step had perhaps more sites than this one.
-        following = {s for s in (*self.same, *self.made) if s < len(sites)}
-        for site in sorted(following):
-            before, operand = self.made.get(site, -1), self.source(site)
-            if before in rows:
-                kind = self._kind(site, before, levels.get(rows[before], 0), sites)
-                group = groups.setdefault(kind, _Group())
-                group.sites.append(site)
-                group.operands.append(rows[before])
-                group.results.append(len(sizes))
-                rows[site] = len(sizes)
-                levels[len(sizes)] = kind.level + 1
-                sizes.append(sizes[group.operands[-1]])
-            elif before in bare:
-                others.append((site, before, False))
+        following = (*self.same, *self.made, *self.joined)
+        for site in sorted({s for s in following if s < len(sites)}):
+            given, operand = self._operands(site), self.source(site)
+            rows = [plan.rows[g] for g in given if g in plan.rows]
+            if rows:
+                kind = self._kind(site, max(levels.get(r, 0) for r in rows), sites)
+                plan.add(site, kind, rows)
+                levels[plan.rows[site]] = kind.level + 1
+            elif operand in plan.rows:
+                plan.rows[site] = plan.rows[operand]
+            elif known := [s for s in (*given, operand) if s in bare]:
+                plan.others.append((site, known[0], not given))
                 bare.add(site)
-            elif operand in rows:
-                rows[site] = rows[operand]
-            elif operand in bare:
-                others.append((site, operand, True))
-                bare.add(site)
-        ordered = sorted(groups.items(), key=lambda item: item[0].level)
-        return _Plan(key, rows, sizes, ordered, others)
+        return plan
 
-    def _kind(self, site: int, before: int, level: int, sites: Sequence[Site]) -> _Kind:
-        change = self.changes.get(site)
-        name = "" if change is None else change.name
+    def _operands(self, site: int) -> tuple[int, ...]:
+        """Return the sites of whose extremes those of a site are made."""
+        if site in self.made:
+            return (self.made[site],)
+        return self.joined.get(site, ())
+
+    def _kind(self, site: int, level: int, sites: Sequence[Site]) -> _Kind:
+        if site in self.joined:
+            return _Kind(level, "join", "", "")
+        change, before = self.changes.get(site), self.made[site]
+        name = "cast" if change is None else change.name
         return _Kind(level, name, sites[before].dtype, sites[site].dtype)

@@ -33,6 +33,8 @@ __all__ = ["ExtremesMeter", "FullMeter", "Meter", "extremes", "may_go_together"]
 _ROWS: Final = 1024
 _SMALL: Final = 1 << 15
 _SHORT: Final = 1 << 11
+_ROW: Final = 1 << 6
+"""Elements side by side from which on parts of a value are read as rows."""
 _QUICK_HALVES: Final = frozenset({torch.float32, torch.float64})
 
 
@@ -286,8 +288,9 @@ class _Table:
         if tensor.dtype != self._dtype:
             tensor = tensor.to(self._dtype)
         low, high = self._cells[row], self._cells[row + 1]
+        has_rows = is_flat or (tensor.stride(-1) == 1 and tensor.shape[-1] >= _ROW)
         try:
-            if self._has_aminmax and (n < self._together or not is_flat):
+            if self._has_aminmax and (n < self._together or not has_rows):
                 torch.aminmax(tensor, out=(low, high))
             else:
                 torch.amin(tensor, dim=(), out=low)

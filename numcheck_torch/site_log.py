@@ -36,6 +36,9 @@ _KEPT_IN: Final[dict[Role, Phase]] = {
 }
 
 
+_JOINING: Final = frozenset({"aten.cat.default", "aten.stack.default"})
+
+
 class SiteLog:
     """The sites of one step, the tensors that hold their values, and their summaries.
 
@@ -155,8 +158,10 @@ class SiteLog:
         if effect == "uninitialised":
             return index, False
         is_real = effect == "compute" and not tensor.is_complex()
-        if self._follows(index, site, parents) or (
-            is_real and self._keeps_order(index, site, parents)
+        if (
+            self._follows(index, site, parents)
+            or (is_real and self._keeps_order(index, site, parents))
+            or self._joins(index, site, parents)
         ):
             return index, False
         return index, True
@@ -287,14 +292,33 @@ class SiteLog:
         before = self._derived.source(parents[0])
         parent = self.builder.sites[before]
         is_like = parent.dtype == site.dtype and math.prod(parent.shape) == size
-        is_known = parent.effect != "uninitialised" and parent.family != "collective"
-        if size < WORTH_IT or not is_like or not is_known:
+        if size < WORTH_IT or not is_like or not self._is_measured(before):
             return False
         change = change_of(site)
         if change is None:
             return False
         self._derived.made[index], self._derived.changes[index] = before, change
         return True
+
+    def _joins(self, index: int, site: Site, parents: tuple[int, ...]) -> bool:
+        """Whether it is all elements of several others, as they are; note it."""
+        size = math.prod(site.shape)
+        is_joined = site.op in _JOINING and site.dtype in MONOTONE
+        if not is_joined or size < WORTH_IT or not self._extremes_only:
+            return False
+        given = tuple(self._derived.source(p) for p in parents)
+        sites = self.builder.sites
+        total = sum(math.prod(sites[g].shape) for g in given)
+        is_like = all(sites[g].dtype == site.dtype for g in given)
+        if total != size or not is_like or not all(map(self._is_measured, given)):
+            return False
+        self._derived.joined[index] = given
+        return True
+
+    def _is_measured(self, site: int) -> bool:
+        """Whether the extremes of a site will be known."""
+        root = self.builder.sites[self._derived.root(site)]
+        return root.effect != "uninitialised" and root.family != "collective"
 
     def heed(self, site: Site) -> bool:
         """Take the numbers of a site that is derived; False where it cannot be."""

@@ -31,6 +31,9 @@ PROGRAMS: dict[str, Callable[[torch.Tensor], Any]] = {
     "division": lambda x: x / 3.0,
     "by infinity": lambda x: (x * 0) * math.inf,
     "by a number past float32": lambda x: x.sign() * 1e39,
+    "stack and cat": lambda x: torch.cat([torch.stack([x, x.clone()]), -x[None]]),
+    "cat of empty ones": lambda x: torch.cat([x[:0], x * 2, x[:0].clone()]),
+    "cat of casts": lambda x: torch.cat([x.half().double(), x.double()]).float(),
     "foreach": lambda x: torch._foreach_sqrt(torch._foreach_mul([x, x * x], 0.9)),
 }
 
@@ -89,6 +92,16 @@ def test_complex_numbers_have_no_order_to_keep(
     x = torch.complex(values(torch.float32, 0.0), values(torch.float32, 1.0) - 50)
     _, taken = recorded(lambda: torch.sqrt(x + 100.0), monkeypatch)
     assert taken == 3
+
+
+def test_what_is_joined_with_memory_nobody_wrote_to_is_looked_at() -> None:
+    builder, x = TraceBuilder(0), values(torch.float32, math.nan)
+    recorder = Recorder(builder, measure="extremes")
+    with recorder:
+        torch.cat([x, torch.empty(WORTH_IT, dtype=torch.float16).float()])
+    recorder.finish()
+    assert builder.sites[-1].op == "aten.cat.default"
+    assert builder.summaries[builder.sites[-1].index].has_nan
 
 
 def test_a_number_that_changes_from_step_to_step_is_heeded() -> None:
