@@ -142,7 +142,7 @@ def _keep(
             monitors[rank] = Monitor(options, rank=rank, **meta)
         monitor = monitors[rank]
         monitor.step = incident.step
-        monitor.events += trace.events
+        monitor.events.extend(trace.events)
         monitor.record(trace)
         if findings:
             monitor.keep(incident)

@@ -12,7 +12,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from numcheck.diagnose.growth_watch import EXPLODES, GrowthWatch
+from numcheck.diagnose.growth_watch import EXPLODES, FOLLOWED, GrowthWatch
 from numcheck.errors import NonFiniteError, RunFolderError
 from numcheck.known_findings import KnownFindings
 from numcheck.record.history import MOST_SUMMARIES, TraceHistory
@@ -37,6 +37,7 @@ MOST_INCIDENTS = 8
 """Failing or audited steps held in memory with everything known of them."""
 MOST_EVENTS = 60_000
 """Scalars held in memory: those of about the last ten thousand steps."""
+_MOST_NOTED = 256
 
 
 class NumcheckWarning(UserWarning):
@@ -68,7 +69,8 @@ class Monitor:
         self.options = options
         self.rank = rank
         self.step = 0
-        self.events: list[Event] = []
+        self._events: list[Event] = []
+        self._noted: list[tuple[int, dict[str, float | str | None]]] = []
         self._meta = meta
         self._history = TraceHistory(MOST_SUMMARIES)
         self._incidents: list[Incident] = []
@@ -78,11 +80,24 @@ class Monitor:
         self._stopped_at = -1
         self._closed = False
         self._growth = GrowthWatch()
+        self._may_audit = options.wants_audits
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Findings so far, the most severe first, then in the order they came."""
         return self._known.in_order
+
+    @property
+    def events(self) -> list[Event]:
+        """Scalars and notes, in the order they came."""
+        if self._noted:
+            noted, self._noted = self._noted, []
+            for step, scalars in noted:
+                known = [(n, v) for n, v in scalars.items() if v is not None]
+                self._events += [Event(name, step, value) for name, value in known]
+            while len(self._events) > MOST_EVENTS:
+                self._forget_old_events()
+        return self._events
 
     @property
     def trace(self) -> Trace | None:
@@ -149,19 +164,20 @@ class Monitor:
 
     def observe(self, at: int | None = None, /, **scalars: float | str | None) -> None:
         """Note the scalars (``loss``…) of the step `at`, else of the current one."""
-        step = self.step if at is None else at
-        for name, value in scalars.items():
+        for name in FOLLOWED:
+            value = scalars.get(name)
             if value is not None:
                 self._growth.take(name, value)
-                self.events.append(Event(name, step, value))
-        if len(self.events) > MOST_EVENTS:
-            self._forget_old_events()
+        # Events are made of them when somebody asks, or here from time to time.
+        self._noted.append((self.step if at is None else at, scalars))
+        if len(self._noted) >= _MOST_NOTED:
+            _ = self.events
 
     def _forget_old_events(self) -> None:
         """Drop the older half from memory; the run folder keeps all of them."""
         self._flush_events()
-        dropped = len(self.events) // 2
-        del self.events[:dropped]
+        dropped = len(self._events) // 2
+        del self._events[:dropped]
         self._kept_events = max(0, self._kept_events - dropped)
 
     def hold(self, *subjects: object) -> None:
@@ -183,7 +199,7 @@ class Monitor:
 
         Under ``audit_first=False`` without ``every`` the user wants no audits at all.
         """
-        return self.options.wants_audits and self._growth.wants_audit(self.step)
+        return self._may_audit and self._growth.wants_audit(self.step)
 
     def heed_growth(self) -> None:
         """Deliver a warning where loss or gradients multiply step after step."""

@@ -76,9 +76,10 @@ class Boundary:
 
     def open(self, mailbox: Mailbox) -> None:
         """Say that a step of this mailbox's program is under way."""
-        if self._open and self._open[-1]() is mailbox:
-            return
-        self.shut(mailbox)
+        if self._open:
+            if self._open[-1]() is mailbox:
+                return
+            self.shut(mailbox)
         self._open.append(weakref.ref(mailbox))
 
     def shut(self, mailbox: Mailbox) -> None:

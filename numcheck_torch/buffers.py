@@ -174,6 +174,8 @@ class BufferWatch:
             if not model.training:
                 return _NOTHING
             return BufferSnapshot.of(buffer_places(model), attribute_places(model))
+        if not (self._changing or self._attributes):
+            return _NOTHING
         return BufferSnapshot.of(
             self._changing, self._attributes, large=False, graphs=is_first
         )

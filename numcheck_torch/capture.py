@@ -3,6 +3,9 @@
 
 Tensors are kept by reference: nothing is copied but random states, a few elements of
 each argument as a fingerprint, and the buffers that the call changes.
+
+What is made at every call is neither frozen nor a named tuple: after a step's large
+operators the code that makes one of those is out of the caches and costs microseconds.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -43,7 +46,8 @@ def devices() -> tuple[str, ...]:
     return ("cpu",) if accelerator is None else ("cpu", accelerator.type)
 
 
-class RandomState(NamedTuple):
+@dataclasses.dataclass(slots=True)
+class RandomState:
     """State of the random generators of every device, and of the program's own."""
 
     cpu: torch.Tensor
@@ -77,41 +81,51 @@ class RandomState(NamedTuple):
             generator.set_state(state)
 
 
-class Autocast(NamedTuple):
-    """Mixed precision as it was set: (device, enabled, dtype), and caching."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Autocast:
+    """Mixed precision as it was set.
 
-    states: tuple[tuple[str, bool, torch.dtype], ...]
-    caches: bool
+    Attributes:
+        states: (device, lower precision) for each device; None where it is off.
+        caches: whether casts of parameters are cached.
+    """
+
+    states: tuple[tuple[str, torch.dtype | None], ...]
+    caches: bool = True
 
     @classmethod
     def now(cls) -> Autocast:
         """Return what is set now."""
-        caches = torch.is_autocast_cache_enabled()
-        if len(devices()) == 1:
-            dtype = torch.get_autocast_dtype("cpu")
-            return cls((("cpu", torch.is_autocast_enabled("cpu"), dtype),), caches)
+        if not any(map(torch.is_autocast_enabled, devices())):
+            return _no_autocast()
         states = [
-            (d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d))
+            (d, torch.get_autocast_dtype(d) if torch.is_autocast_enabled(d) else None)
             for d in devices()
         ]
-        return cls(tuple(states), caches)
+        return cls(tuple(states), torch.is_autocast_cache_enabled())
 
     @property
     def dtype(self) -> torch.dtype | None:
         """The lower precision in use; None when autocast is off."""
-        return next((dtype for _, enabled, dtype in self.states if enabled), None)
+        return next((dtype for _, dtype in self.states if dtype is not None), None)
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
         """Run a block under these settings."""
         with contextlib.ExitStack() as stack:
-            for device, enabled, dtype in self.states:
+            for device, dtype in self.states:
+                enabled = dtype is not None
                 if enabled or torch.is_autocast_enabled(device):
                     block = torch.autocast(
                         device, dtype, enabled=enabled, cache_enabled=self.caches
                     )
                     stack.enter_context(block)
             yield
+
+
+@functools.cache
+def _no_autocast() -> Autocast:
+    return Autocast(tuple((device, None) for device in devices()))
 
 
 @contextlib.contextmanager
@@ -124,7 +138,8 @@ def without_autocast() -> Iterator[None]:
         yield
 
 
-class Kept(NamedTuple):
+@dataclasses.dataclass(slots=True)
+class Kept:
     """A tensor kept by reference, and how to tell that it was written since."""
 
     tensor: torch.Tensor
@@ -134,13 +149,12 @@ class Kept(NamedTuple):
     @classmethod
     def of(cls, tensor: torch.Tensor) -> Kept:
         """Keep a tensor."""
-        version = 0 if tensor.is_inference() else tensor._version
-        return cls(tensor, version, _fingerprint(tensor))
+        return cls(tensor, _version(tensor), _fingerprint(tensor))
 
     @classmethod
     def unmarked(cls, tensor: torch.Tensor) -> Kept:
         """Keep a tensor by its version alone."""
-        return cls(tensor, 0 if tensor.is_inference() else tensor._version, b"")
+        return cls(tensor, _version(tensor), b"")
 
     @property
     def is_unchanged(self) -> bool:
@@ -149,8 +163,7 @@ class Kept(NamedTuple):
         Memory shared with NumPy is written without a new version, so a few of the
         elements of tensors on the host are compared too.
         """
-        version = 0 if self.tensor.is_inference() else self.tensor._version
-        if version != self.version:
+        if _version(self.tensor) != self.version:
             return False
         # The module itself may have asked for the gradient of its input since.
         return not self.fingerprint or (
@@ -158,14 +171,20 @@ class Kept(NamedTuple):
         )
 
 
+def _version(tensor: torch.Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
+
+
 def _fingerprint(tensor: torch.Tensor) -> bytes:
-    if type(tensor) is not torch.Tensor or tensor.requires_grad or not tensor.is_cpu:
+    if type(tensor) is not torch.Tensor or not tensor.is_cpu:
         return b""
-    if tensor.layout != torch.strided or not tensor.is_contiguous():
+    if tensor.layout is not torch.strided:
         return b""
     # Only memory that is shared with NumPy is written without a new version, and
     # sharing it takes the storage's right to be resized.
     if tensor.untyped_storage().resizable():
+        return b""
+    if tensor.requires_grad or not tensor.is_contiguous():
         return b""
     if tensor.dtype not in _NUMPY:
         tensor = tensor.view(_BITS[tensor.element_size()])

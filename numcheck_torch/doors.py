@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Listening at functions of PyTorch that offer no hook.
 
-Four are needed: where the autograd engine is entered (what it is asked to
-differentiate *is* the loss), where gradients are clipped, where a `GradScaler` decides
-about its scale, and where a module is compiled. A function is wrapped while somebody
-listens, and put back once the last listener is gone. Listening keeps nobody alive.
+Five are needed: where a program asks for gradients and where the autograd engine is
+entered (what it is asked to differentiate *is* the loss), where gradients are clipped,
+where a `GradScaler` decides about its scale, and where a module is compiled. A function
+is wrapped while somebody listens, and put back once the last listener is gone.
+Listening keeps nobody alive.
 """
 
 from __future__ import annotations

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import dataclasses
+from typing import Any
 
 import torch
 
-__all__ = ["DOOR", "EngineRun", "is_inside"]
+__all__ = ["BACKWARD", "DOOR", "EngineRun", "is_inside"]
+
+BACKWARD = (torch.autograd, "backward")
+"""What ``Tensor.backward`` calls; it makes the first gradients before the engine runs.
+"""
 
 DOOR = (torch.autograd, "_engine_run_backward")
 """The one function through which ``Tensor.backward``, ``torch.autograd.backward`` and
@@ -22,7 +27,8 @@ def is_inside() -> bool:
     return torch._C._current_graph_task_id() != -1
 
 
-class EngineRun(NamedTuple):
+@dataclasses.dataclass(slots=True)
+class EngineRun:
     """What the engine was asked to do.
 
     Attributes:

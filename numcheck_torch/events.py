@@ -8,7 +8,8 @@ slots.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final
 
 from numcheck_torch.capture import Forward
 from numcheck_torch.trees import map_leaves
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from numcheck_torch.capture import Autocast, RandomState
     from numcheck_torch.places import Place
 
-__all__ = ["Event", "Gradient", "Operation", "Slot", "slots_read"]
+__all__ = ["Event", "Gradient", "Operation", "Slot", "nth_slot", "slots_read"]
 
 
 class Slot:
@@ -33,7 +34,23 @@ class Slot:
         self.index = index
 
 
-class Operation(NamedTuple):
+_slots: Final[list[Slot]] = []
+
+
+def nth_slot(index: int) -> Slot:
+    """Return the slot of a number; the same for every program.
+
+    Example:
+        >>> nth_slot(3).index, nth_slot(3) is nth_slot(3)
+        (3, True)
+    """
+    while index >= len(_slots):
+        _slots.append(Slot(len(_slots)))
+    return _slots[index]
+
+
+@dataclasses.dataclass(slots=True)
+class Operation:
     """One operator between the module's output and the gradient.
 
     Attributes:
@@ -58,7 +75,8 @@ class Operation(NamedTuple):
     autocast: Autocast | None = None
 
 
-class Gradient(NamedTuple):
+@dataclasses.dataclass(slots=True)
+class Gradient:
     """One run of the autograd engine.
 
     Attributes:

@@ -34,7 +34,7 @@ _Reference = weakref.ref[torch.nn.Module]
 _CLIP = (torch.nn.utils.clip_grad, "_clip_grads_with_norm_")
 _SCALER = (torch.amp.grad_scaler.GradScaler, "update")
 _COMPILE = (torch, "compile")
-_DOORS = (engine.DOOR, _CLIP, _SCALER, _COMPILE)
+_DOORS = (engine.BACKWARD, engine.DOOR, _CLIP, _SCALER, _COMPILE)
 
 
 class Listener(Protocol):
@@ -61,6 +61,9 @@ class Listener(Protocol):
 
     def after_call(self, out: object) -> None:
         """Hear what the module returned; None after an exception."""
+
+    def before_backward(self) -> None:
+        """Hear that something is about to be differentiated into ``.grad``."""
 
     def before_engine(self, run: engine.EngineRun) -> None:
         """Hear that the autograd engine is about to run."""
@@ -103,6 +106,7 @@ class Hooks:
             register_optimizer_step_pre_hook(self._pre_step()),
             register_optimizer_step_post_hook(self._post_step()),
         ]
+        doors.listen(*engine.BACKWARD, before=self._backward_in)
         doors.listen(*engine.DOOR, before=self._engine_in, after=self._engine_out)
         doors.listen(*_CLIP, before=self._clip)
         doors.listen(*_SCALER, before=self._scale)
@@ -215,6 +219,11 @@ class Hooks:
         return heard(result, optimizers, self._listener) if optimizers else None
 
     # --- the rest of the step ---
+
+    def _backward_in(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        listener = self._listener()
+        if listener is not None:
+            listener.before_backward()
 
     def _engine_in(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         # Inside, checkpointing enters the engine again: a part of the outer run.

@@ -12,7 +12,7 @@ from numcheck_torch.bench import Bench
 from numcheck_torch.deferred import Deferred
 from numcheck_torch.distributed.sharding import is_spread
 from numcheck_torch.optimizers import settings_of
-from numcheck_torch.sentinel import look
+from numcheck_torch.sentinel import at_a_glance, look
 from numcheck_torch.states import small_states
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Looking(Bench):
 
     def claim_still_audit(self) -> bool:
         """Whether to audit this step for a buffer that stopped moving in few bits."""
-        if not (self.options.wants_audits and self._still.wants_values(self.step)):
+        if not (self._may_audit and self._still.wants_values(self.step)):
             return False
         return self._still.take(modes.outside(small_states, self.model))
 
@@ -70,6 +70,23 @@ class Looking(Bench):
         reading = modes.outside(look, gradients, losses, checks=checks, **others)
         self._bad_checks = reading.checked
         return reading
+
+    def _look_at_step(self, found_inf: torch.Tensor | None) -> Reading:
+        """Look at what an update is about to use: each gradient, and the losses."""
+        losses, is_scaled = self._window.losses, self.scale.is_dynamic
+        if found_inf is None and self.clip is None and not (is_scaled or self._checks):
+            named = self._parameters.named(self.step)
+            reading = modes.outside(at_a_glance, named, losses)
+            if reading is not None:
+                self._bad_checks = ()
+                return reading
+        return self._look(
+            self._parameters.gradients(self.step),
+            losses,
+            total=None if self.clip is None else self.clip[1],
+            found_inf=found_inf,
+            scale=self.scale.tensor if is_scaled else None,
+        )
 
     def settle_debts(self) -> None:
         """Deliver what was found, and look at what broke, while others were elsewhere.

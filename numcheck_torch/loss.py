@@ -9,11 +9,10 @@ the tape is off the stack and costs nothing.
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 
@@ -25,7 +24,7 @@ from numcheck_torch.places import nearest_place
 from numcheck_torch.trees import map_tensors, tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numcheck_torch.events import Slot
     from numcheck_torch.program import Program
@@ -36,6 +35,7 @@ _SILENT = frozenset({"profiler", "prim", "debug_mode_ops"})
 # What these make does not depend on the values they read; it is a constant.
 _SINGLE = frozenset({"Tensor", "Optional[Tensor]"})
 _CONSTANT = frozenset({"ones_like", "zeros_like", "full_like", "empty_like"})
+_NO_NAMES: Final[Mapping[str, Any]] = {}
 
 
 class LossTape(UntracedMode):
@@ -80,23 +80,28 @@ class LossTape(UntracedMode):
     ) -> Any:
         """Run the operator and write it down, if it belongs to the program."""
         kwargs = kwargs or {}
-        plan = _plan(func)
+        plan = _PLANS.get(id(func)) or _plan(func)
+        run = plan.run
         if (
-            self._owner() is None
-            or plan.is_silent
+            plan.is_silent
+            or self._owner() is None
             or torch._C._current_graph_task_id() != -1
         ):
-            return func(*args, **kwargs)
+            return run(*args, **kwargs)
+        named = _NO_NAMES
         try:
-            slots = self._slots(plan, args, kwargs)
+            if plan.is_flat and not kwargs:
+                slots = self.program.in_slots(args, self._used)
+            else:
+                slots, named = self._slots(plan, args, kwargs)
             random = RandomState.now() if plan.draws and slots is not None else None
         except Exception:  # noqa: BLE001 - the user's loss must run whatever happens
             self._gave_up()
-            return func(*args, **kwargs)
-        out = func(*args, **kwargs)
+            return run(*args, **kwargs)
+        out = run(*args, **kwargs)
         try:
             if slots is not None:
-                self._write(func, slots, random, out)
+                self._write(func, slots, named, random, out)
             elif not plan.draws and not plan.written:
                 self._set_aside(func, args, kwargs, out)
             if plan.written and self.program.has_aside:
@@ -112,15 +117,11 @@ class LossTape(UntracedMode):
 
     def _slots(
         self, plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    ) -> tuple[tuple[Any, ...] | None, Mapping[str, Any]]:
         """Return the arguments with slots for tensors; None for a foreign operator."""
-        program, used, written = self.program, self._used, plan.written
-        if plan.is_flat and not kwargs:
-            ready = program.in_slots(args)
-            if ready is not None:
-                return ready, {}
-        if not any(map(program.concerns, tensors((args, kwargs)))):
-            return None
+        used, written = self._used, plan.written
+        if not any(map(self.program.concerns, tensors((args, kwargs)))):
+            return None, _NO_NAMES
 
         def stand_in(argument: Any, key: int | str) -> Any:
             if isinstance(argument, torch.Tensor):
@@ -131,7 +132,7 @@ class LossTape(UntracedMode):
             return argument
 
         new = tuple([stand_in(a, i) for i, a in enumerate(args)])
-        return new, {k: stand_in(a, k) for k, a in kwargs.items()} if kwargs else {}
+        return new, {k: stand_in(a, k) for k, a in kwargs.items()}
 
     def _used(self, tensor: torch.Tensor, *, copied: bool = False) -> Slot:
         """Return the slot of a tensor, after the operators aside that made it."""
@@ -155,7 +156,12 @@ class LossTape(UntracedMode):
         program.append(event)
 
     def _write(
-        self, func: Any, slots: Any, random: RandomState | None, out: Any
+        self,
+        func: Any,
+        slots: tuple[Any, ...],
+        named: Mapping[str, Any],
+        random: RandomState | None,
+        out: Any,
     ) -> None:
         program, grad = self.program, torch.is_grad_enabled()
         if isinstance(out, torch.Tensor):
@@ -167,8 +173,7 @@ class LossTape(UntracedMode):
         place = nearest_place(sys._getframe(2))
         if not grad:
             program.ungraded.update(outputs)
-        new, named = slots
-        event = Operation(func, new, named, outputs, grad, random, place)
+        event = Operation(func, slots, named, outputs, grad, random, place)
         program.append(event)
 
     def _gave_up(self) -> None:
@@ -185,20 +190,28 @@ class _Plan(NamedTuple):
     """What is fixed about an operator.
 
     Attributes:
+        operator: itself; held, so that no other has its id.
+        run: calls it.
         is_silent: it is never written down.
         draws: it reads random numbers.
         written: positions and names of the arguments it writes to.
         is_flat: it writes to none, and takes no list of tensors.
     """
 
+    operator: Any
+    run: Callable[..., Any]
     is_silent: bool
     draws: bool
     written: frozenset[int | str]
     is_flat: bool
 
 
-@functools.cache
+_PLANS: Final[dict[int, _Plan]] = {}
+"""By the operator's id: its own hash runs code."""
+
+
 def _plan(func: Any) -> _Plan:
+    """Return an operator's plan, made the first time it is asked for."""
     written: set[int | str] = set()
     is_flat = True
     for i, argument in enumerate(func._schema.arguments):
@@ -209,4 +222,9 @@ def _plan(func: Any) -> _Plan:
     draws = torch.Tag.nondeterministic_seeded in func.tags
     name = func._schema.name.partition("::")[2]
     is_silent = func.namespace in _SILENT or name in _CONSTANT
-    return _Plan(is_silent, draws, frozenset(written), is_flat and not written)
+    # Of its two layers the outer one only calls the inner one.
+    run = func._op if type(func) is torch._ops.OpOverload else func
+    is_flat = is_flat and not written
+    plan = _Plan(func, run, is_silent, draws, frozenset(written), is_flat)
+    _PLANS[id(func)] = plan
+    return plan

@@ -24,7 +24,6 @@ from numcheck_torch.optimizers import with_closure
 from numcheck_torch.places import nearest_place
 from numcheck_torch.sentinel import Reading, look
 from numcheck_torch.transforms import transform
-from numcheck_torch.unwrap import core_of
 from numcheck_torch.upstream import maker_of_bad_input
 from numcheck_torch.withhold import Withheld
 
@@ -120,13 +119,13 @@ class TorchMonitor(Looking):
             return
         if transform() is not None or self._parameters.are_replaced(self.step):
             return
-        if window.is_fresh or self._fleet.has_stepped or self._is_abandoned:
+        if window.is_fresh or self._fleet.stepped or self._is_abandoned:
             self._settle()
         if self._initial is None:
             self._begin()
         if self._overflow is not None and window.is_empty:
             self._overflow.clear()
-        subject = self._core.lasting(core_of(module))
+        subject = self._core.lasting(module)
         window.begin(subject, args, kwargs, nearest_place(caller))
         BOUNDARY.open(self)
         if module._compiled_call_impl is not None:
@@ -144,6 +143,11 @@ class TorchMonitor(Looking):
             self._saving.rest()
         if self._window.leave(out):
             self.hold(self._core.lasting())
+
+    @guarded("fault.before_engine")
+    def before_backward(self) -> None:
+        """Take the tape off before the gradients at the loss are made."""
+        self._window.before_backward()
 
     @guarded("fault.before_engine")
     def before_engine(self, run: EngineRun) -> None:
@@ -182,16 +186,16 @@ class TorchMonitor(Looking):
             window.stand_aside(optimizer)
             return None
         window.pause()
-        if fleet.stepped_already(optimizer):
+        if id(optimizer) in fleet.stepped:
             self._advance()
         followed = None
         if len(args) > 1 or kwargs:
             followed = with_closure(args, kwargs, self._evaluated)
         if window.is_fresh:
-            self._check(found_inf=getattr(optimizer, "found_inf", None))
+            self._check(getattr(optimizer, "found_inf", None))
         elif window.is_empty and followed is None:
             self._check_uncalled(getattr(optimizer, "found_inf", None))
-        if self._saving is not None and not fleet.has_stepped:
+        if self._saving is not None and not fleet.stepped:
             named = self._parameters.named(self.step)
             self._saving.keep(self.step, self._window.losses, named)
         if self._is_bad and self.options.on_error == "skip":
@@ -218,13 +222,11 @@ class TorchMonitor(Looking):
         if self._withheld is not None:
             self._withheld.give_back()
             self._withheld = None
-        fleet.note_step(optimizer)
+        fleet.stepped.add(id(optimizer))
         if fleet.is_done:
             self._keep_trace()
             self._keep_program()
-            self._window.forget()
-            self.release()
-            BOUNDARY.shut(self)
+            self._let_go()
 
     @guarded("fault.scale_update")
     def before_scale_update(self, scaler: torch.amp.GradScaler) -> None:
@@ -245,18 +247,11 @@ class TorchMonitor(Looking):
     def _check(self, found_inf: torch.Tensor | None = None) -> None:
         """Look at loss and gradients, once, and act on what is seen."""
         self._window.is_fresh = False
-        is_scaled = self.scale.is_dynamic
         # A gradient scaler waits for the device itself.
-        if not self._waits and not is_scaled:
+        if not self._waits and not self.scale.is_dynamic:
             self._look_later()
             return
-        reading = self._look(
-            self._parameters.gradients(self.step),
-            self._window.losses,
-            total=None if self.clip is None else self.clip[1],
-            found_inf=found_inf,
-            scale=self.scale.tensor if is_scaled else None,
-        )
+        reading = self._look_at_step(found_inf)
         if self._overflow is not None and not reading.overflowed:
             self._overflow.read()
             reading = reading.beside(self._overflow.is_heeded)
@@ -277,7 +272,7 @@ class TorchMonitor(Looking):
 
     def _check_uncalled(self, found_inf: torch.Tensor | None) -> None:
         """Look at the gradients of a module that the loop does not call itself."""
-        if self._fleet.has_stepped or not self._parameters.gradients(self.step):
+        if self._fleet.stepped or not self._parameters.gradients(self.step):
             return
         if not self._told_uncalled:
             self._told_uncalled = True
@@ -346,7 +341,7 @@ class TorchMonitor(Looking):
         if self._is_abandoned:
             # Whoever caught the error begins anew.
             self._advance()
-        elif self._fleet.has_stepped:
+        elif self._fleet.stepped:
             if self._fleet.is_done:
                 self._advance()
         elif self._window.is_fresh:
@@ -360,7 +355,7 @@ class TorchMonitor(Looking):
         self._window.pause()
         self._window.program.is_last = True
         self._read_deferred()
-        if self._fleet.has_stepped:
+        if self._fleet.stepped:
             self._check_last_update()
         self._settle()
         if self._checks:
@@ -393,7 +388,11 @@ class TorchMonitor(Looking):
         self.step += 1
         self.clip = None
         self._is_bad = self._is_abandoned = False
-        self._fleet.clear()
+        self._fleet.stepped.clear()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Hold nothing of the step any more."""
         self._window.forget()
         self.release()
         BOUNDARY.shut(self)

@@ -106,12 +106,15 @@ class Fleet:
 
     Args:
         given: the optimizers the user named; then no others count.
+
+    Attributes:
+        stepped: identities of those that made their step already.
     """
 
     def __init__(self, given: tuple[torch.optim.Optimizer, ...] = ()) -> None:
         self._is_given = bool(given)
         self._known = [weakref.ref(innermost(optimizer)) for optimizer in given]
-        self._stepped: set[int] = set()
+        self.stepped: set[int] = set()
 
     @property
     def known(self) -> tuple[torch.optim.Optimizer, ...]:
@@ -149,38 +152,23 @@ class Fleet:
                 return False
         return True
 
-    def note_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Hear that one of them stepped."""
-        self._stepped.add(id(optimizer))
-
-    def stepped_already(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether it stepped since the last `clear`."""
-        return id(optimizer) in self._stepped
-
-    @property
-    def has_stepped(self) -> bool:
-        """Whether any of them stepped since the last `clear`."""
-        return bool(self._stepped)
-
     @property
     def is_done(self) -> bool:
-        """Whether all of them stepped since the last `clear`."""
-        if len(self._stepped) == len(self._known):
+        """Whether all of them made their step."""
+        if len(self.stepped) == len(self._known):
             return True
-        return all(id(optimizer) in self._stepped for optimizer in self.known)
-
-    def clear(self) -> None:
-        """Begin the next step."""
-        self._stepped.clear()
+        return all(id(optimizer) in self.stepped for optimizer in self.known)
 
     @property
     def learning_rate(self) -> float | None:
         """The learning rate of the first group; None where it is not a number."""
-        first = next((o for r in self._known if (o := r()) is not None), None)
-        if first is None:
-            return None
-        rate = first.param_groups[0].get("lr") if first.param_groups else 0
-        return float(rate) if isinstance(rate, (int, float)) else None
+        for reference in self._known:
+            optimizer = reference()
+            if optimizer is not None:
+                groups = optimizer.param_groups
+                rate = groups[0].get("lr") if groups else 0
+                return float(rate) if isinstance(rate, (int, float)) else None
+        return None
 
     def _add(self, optimizer: torch.optim.Optimizer) -> None:
         if not any(optimizer is known for known in self.known):

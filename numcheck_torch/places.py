@@ -34,14 +34,30 @@ class Place(NamedTuple):
     function: str
 
 
+_MOST_PLACES = 4096
+_known: dict[tuple[int, int], tuple[Place, CodeType]] = {}
+"""Places by code and instruction; the code is held, so that no other has its id."""
+
+
 def nearest_place(frame: FrameType | None) -> Place | None:
     """Return the innermost line, from `frame` outwards, that is not a library's."""
     while frame is not None:
         code = frame.f_code
+        known = _known.get((id(code), frame.f_lasti))
+        if known is not None:
+            return known[0]
         if not is_library(code.co_filename):
-            return Place(code.co_filename, frame.f_lineno, code.co_qualname)
+            return _noted(frame, code)
         frame = frame.f_back
     return None
+
+
+def _noted(frame: FrameType, code: CodeType) -> Place:
+    if len(_known) >= _MOST_PLACES:
+        _known.clear()
+    place = Place(code.co_filename, frame.f_lineno, code.co_qualname)
+    _known[id(code), frame.f_lasti] = place, code
+    return place
 
 
 @functools.cache

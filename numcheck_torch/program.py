@@ -17,14 +17,15 @@ from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.record.notice import notice
 from numcheck_torch.aside import Aside
 from numcheck_torch.capture import Forward, Kept
-from numcheck_torch.events import Gradient, Operation, Slot, slots_read
+from numcheck_torch.events import Gradient, Operation, nth_slot, slots_read
 from numcheck_torch.graph import reaches
-from numcheck_torch.trees import tensors
+from numcheck_torch.trees import flat, tensors
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
-    from numcheck_torch.events import Event
+    from numcheck_torch.events import Event, Slot
 
 __all__ = ["Program"]
 
@@ -95,7 +96,10 @@ class Program:
         found = self._slots.get(id(tensor))
         if found is not None and found[0]() is tensor:
             return found[1].index
-        return self._enter(tensor).index
+        index = self._next
+        self._next = index + 1
+        self._slots[id(tensor)] = weakref.ref(tensor), nth_slot(index)
+        return index
 
     def used(self, tensor: torch.Tensor, *, copied: bool = False) -> Slot:
         """Return the slot of a tensor that the present event reads.
@@ -106,29 +110,28 @@ class Program:
         """
         found = self._slots.get(id(tensor))
         if found is not None and found[0]() is tensor:
-            slot = found[1]
-            if copied and slot.index in self.externals:
-                self._copy(slot.index, tensor)
-            if slot.index in self.ungraded and tensor.grad_fn is not None:
+            index = found[1].index
+            if copied and index in self.externals:
+                self._copy(index, tensor)
+            if index in self.ungraded and tensor.grad_fn is not None:
                 self.gap = "refusal.own_autograd_function"
-            return slot
+            return found[1]
         if tensor.grad_fn is not None:
             if reaches([tensor], self.live_outputs().values(), self._own):
                 self.gap = "refusal.other_graph"
             # Else it is a constant to this program, and its graph none of ours.
-            tensor, original = tensor.detach(), tensor
-            slot = self._enter(original)
-            self.externals[slot.index] = Kept.unmarked(tensor)
-            return slot
-        slot = self._enter(tensor)
-        self.externals[slot.index] = Kept.unmarked(tensor)
+            index = self.made(tensor)
+            self.externals[index] = Kept.unmarked(tensor.detach())
+            return nth_slot(index)
+        index = self.made(tensor)
+        self.externals[index] = Kept.unmarked(tensor)
         if tensor.requires_grad and id(tensor) not in self._own:
             self.meets_others = True
         if self._aside and not copied and self._aside.is_constant(tensor):
-            self.constants.add(slot.index)
+            self.constants.add(index)
         if copied:
-            self._copy(slot.index, tensor)
-        return slot
+            self._copy(index, tensor)
+        return nth_slot(index)
 
     def read(self, tensor: torch.Tensor) -> int:
         """Return the slot of a tensor that the present event reads, as a number."""
@@ -154,29 +157,34 @@ class Program:
         self._next += 1
         return self._next - 1
 
-    def in_slots(self, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Return arguments with the slots of their tensors, where all have one.
+    def in_slots(
+        self, args: tuple[Any, ...], used: Callable[[torch.Tensor], Slot]
+    ) -> tuple[Any, ...] | None:
+        """Return arguments with slots for tensors; None for a foreign operator.
 
         The loss's operators mostly read what the last ones made: for those this one
         function takes the place of `concerns` and `used`.
 
         Args:
             args: of an operator that writes none of them and takes no list of tensors.
+            used: gives the slot of a tensor that has none yet.
         """
-        slots, ungraded = self._slots, self.ungraded
-        new, is_concerned = [], False
-        for argument in args:
+        slots, new = self._slots, list(args)
+        is_concerned, others = False, []
+        for i, argument in enumerate(args):
             if isinstance(argument, torch.Tensor):
                 found = slots.get(id(argument))
-                if found is None or found[0]() is not argument:
-                    return None
-                if found[1].index in ungraded:
-                    return None
-                new.append(found[1])
-                is_concerned = True
-            else:
-                new.append(argument)
-        return tuple(new) if is_concerned else None
+                is_known = found is not None and found[0]() is argument
+                is_concerned |= is_known or id(argument) in self._own
+                if found is None or not is_known or found[1].index in self.ungraded:
+                    others.append(i)
+                else:
+                    new[i] = found[1]
+        if not is_concerned:
+            return None
+        for i in others:
+            new[i] = used(args[i])
+        return tuple(new)
 
     def concerns(self, tensor: torch.Tensor) -> bool:
         """Whether an event that reads `tensor` belongs to the program.
@@ -260,7 +268,8 @@ class Program:
 
     def outputs_of(self, tree: object) -> tuple[int, ...]:
         """Return the slots of the tensors inside what an event returned."""
-        return tuple(self.made(t) for t in tensors(tree))
+        found = flat(tree, {}) if isinstance(tree, tuple) else tensors(tree)
+        return tuple(map(self.made, found))
 
     def called(self, event: Forward) -> None:
         """Write down a call of the module."""
@@ -340,12 +349,6 @@ class Program:
     def tensor(self, slot: int) -> torch.Tensor | None:
         """Return the tensor in a slot while the program still holds it."""
         return next((r() for r, i in self._slots.values() if i.index == slot), None)
-
-    def _enter(self, tensor: torch.Tensor) -> Slot:
-        slot = Slot(self._next)
-        self._next += 1
-        self._slots[id(tensor)] = weakref.ref(tensor), slot
-        return slot
 
 
 def _may_be_loss(tensor: torch.Tensor) -> bool:

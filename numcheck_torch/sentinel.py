@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from numcheck.record.site import Site
     from numcheck_torch.boundary import Checked
 
-__all__ = ["Reading", "bad_checks", "local", "look", "norms_of", "scalar"]
+__all__ = [
+    "Reading",
+    "at_a_glance",
+    "bad_checks",
+    "local",
+    "look",
+    "norms_of",
+    "scalar",
+]
 
 FLAG = "overflow flag"
 """Name in `Reading.bad` of a device's own sticky flag."""
@@ -30,7 +38,7 @@ FLAG = "overflow flag"
 _UP_TO_FLOAT32 = {torch.float32, torch.bfloat16, torch.float16}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)
 class Reading:
     """What one look at the step's results showed.
 
@@ -98,10 +106,6 @@ def look(
         >>> look([("w", g)], [torch.tensor(0.5)]).norm
         5.0
     """
-    if total is None and found_inf is None and scale is None and not checks:
-        reading = _at_a_glance(gradients, losses)
-        if reading is not None:
-            return reading
     with torch.no_grad():
         values = [
             g if type(g) is torch.Tensor and g.layout is torch.strided else local(g)
@@ -134,35 +138,38 @@ def look(
     return Reading(found, norm, tuple(bad), scale=factor, checked=checked)
 
 
-def _at_a_glance(
-    gradients: Sequence[tuple[str, torch.Tensor]], losses: Sequence[torch.Tensor]
+def at_a_glance(
+    parameters: Sequence[tuple[str, torch.Tensor]], losses: Sequence[torch.Tensor]
 ) -> Reading | None:
     """Return a healthy reading of ordinary values on the host; None for all others.
 
     Of a step of a few milliseconds the price is the code that runs, not the numbers,
     so this is one function with as few branches as can be.
+
+    Args:
+        parameters: (name, parameter) of each, with a gradient or without.
+        losses: as `look` takes them.
     """
-    if not gradients:
-        return None
-    values = []
-    for _, g in gradients:
-        if (
-            type(g) is not torch.Tensor
-            or not g.is_cpu
-            or g.dtype not in _UP_TO_FLOAT32
-            or g.layout is not torch.strided
-        ):
+    plain, strided, values = torch.Tensor, torch.strided, []
+    for _, parameter in parameters:
+        g = parameter.grad
+        if g is None:
+            continue
+        if type(g) is not plain or g.layout is not strided or not g.is_cpu:
             return None
         values.append(g)
+    if not values or not {g.dtype for g in values} <= _UP_TO_FLOAT32:
+        return None
     amounts = []
     for loss in losses:
         if type(loss) is not torch.Tensor or not loss.is_floating_point() or loss.dim():
             return None
         amounts.append(loss.item())
     norms = [n.item() for n in torch._foreach_norm(values, 2, dtype=torch.float32)]
-    if not math.isfinite(sum(norms) + sum(amounts)):
+    norm = math.hypot(*norms)
+    if not math.isfinite(norm + sum(amounts)):
         return None
-    return Reading(tuple(amounts), math.hypot(*norms), ())
+    return Reading(tuple(amounts), norm, ())
 
 
 def bad_checks(

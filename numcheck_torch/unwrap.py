@@ -90,10 +90,15 @@ class Subject:
         return next((name for name, part in named if part is module), "")
 
     def lasting(self, module: torch.nn.Module | None = None) -> Lasting:
-        """Return what keeps the module, or another one it is part of, callable."""
-        own = self._module()
-        if module is not None and module is not own:
-            return Lasting(module)
+        """Return what keeps the module, or another one it is part of, callable.
+
+        Args:
+            module: that other one, perhaps inside wrappers.
+        """
+        if module is not None and module is not self._module():
+            module = core_of(module)
+            if module is not self._module():
+                return Lasting(module)
         known = None if self._lasting is None else self._lasting()
         if known is None:
             known = Lasting(self.module)

@@ -59,6 +59,7 @@ class Window:
         self._hidden: HiddenLoss | None = None
         self._is_others = False
         self._was_open = False
+        self._awaits_engine = False
         self._is_taped = False
         self._waits_for: object = None
         self._depth = CallDepth()
@@ -107,7 +108,8 @@ class Window:
         """
         if self._depth.enter(caller) > 1:
             return False
-        self.pause()
+        if self._is_taped:
+            self.pause()
         return True
 
     @property
@@ -160,9 +162,17 @@ class Window:
         self._resume()
         return True
 
+    def before_backward(self) -> None:
+        """Take the tape off; it would see the gradients being made at the loss."""
+        if self._is_taped and torch._C._current_graph_task_id() == -1:
+            self.pause()
+            self._awaits_engine = True
+
     def before_engine(self, run: EngineRun) -> None:
         """Take the tape off; where it missed the loss, catch the outputs' gradients."""
-        self._was_open = self._is_taped
+        # An error on the way to the engine leaves it off; then the loss was missed.
+        self._was_open = self._is_taped or self._awaits_engine
+        self._awaits_engine = False
         self.pause()
         self._hidden, self._is_others = None, False
         if not self._was_open:
@@ -271,13 +281,15 @@ class Window:
     def _resume(self) -> None:
         self._waits_for = None
         self._is_taped = True
+        self._awaits_engine = False
         modes.insert(self._tape)
 
     def forget(self) -> None:
         """Let go of everything kept of the step, and begin the next."""
         if self._is_taped:
             self.pause()
-        self.is_fresh, self._waits_for = False, None
+        self._awaits_engine = self.is_fresh = False
+        self._waits_for = None
         self.losses = []
         if not self.program.is_untouched or self.program.events:
             self._renew()
@@ -298,7 +310,8 @@ class Window:
             tuple([None if g is None else program.made(g) for g in result])
             if result
             else (),
-            tuple(map(torch.Tensor.detach, run.roots)),
+            # Quicker than to detach them; nobody writes to these.
+            tuple([root.data for root in run.roots]),
         )
 
     def _is_known(self, run: EngineRun) -> bool:

@@ -22,6 +22,9 @@ _MOST: Final = 12
 class GrowthWatch:
     """Follows the loss and the gradient norm, and says when a closer look is due.
 
+    Attributes:
+        factor: growth over the last steps; 1 where one of them did not grow.
+
     Example:
         >>> growth = GrowthWatch()
         >>> for step in range(10):
@@ -32,8 +35,8 @@ class GrowthWatch:
 
     def __init__(self) -> None:
         """Begin without a value."""
+        self.factor = 1.0
         self._runs: dict[str, deque[float]] = {}
-        self._signs: dict[str, float] = {}
         self._audited: int | None = None
         self._audits = 0
 
@@ -43,25 +46,21 @@ class GrowthWatch:
         What falls, stays, changes its sign or is not finite ends a run of growth: a
         likelihood that passes through zero grows by no factor.
         """
-        if name not in FOLLOWED or not isinstance(value, int | float):
+        if name not in FOLLOWED or not isinstance(value, (int, float)):
             return
-        size, sign = abs(float(value)), math.copysign(1.0, value)
-        run = self._runs.setdefault(name, deque(maxlen=IN_A_ROW + 1))
-        is_other = sign != self._signs.get(name, sign)
-        if not math.isfinite(size) or is_other or (run and size <= run[-1]):
+        run = self._runs.get(name)
+        if run is None:
+            run = self._runs[name] = deque(maxlen=IN_A_ROW + 1)
+        if run:
+            is_other = (value < 0) != (run[-1] < 0)
+            if is_other or abs(value) <= abs(run[-1]):
+                run.clear()
+        if math.isfinite(value):
+            run.append(float(value))
+        else:
             run.clear()
-        if math.isfinite(size):
-            run.append(size)
-            self._signs[name] = sign
-
-    @property
-    def factor(self) -> float:
-        """Growth over the last steps; 1 where one of them did not grow."""
-        factor = 1.0
-        for run in self._runs.values():
-            if len(run) > IN_A_ROW and run[0] > 0:
-                factor = max(factor, run[-1] / run[0])
-        return factor
+        if len(run) > IN_A_ROW or self.factor > 1:
+            self.factor = max(map(_growth_over, self._runs.values()))
 
     def wants_audit(self, step: int) -> bool:
         """Whether to look at this step operator by operator, and count that it is.
@@ -79,3 +78,7 @@ class GrowthWatch:
             return False
         self._audited, self._audits = step, self._audits + 1
         return True
+
+
+def _growth_over(run: deque[float]) -> float:
+    return run[-1] / run[0] if len(run) > IN_A_ROW and run[0] else 1.0

@@ -13,7 +13,7 @@ from torch import nn
 import numcheck_torch
 from numcheck import NonFiniteError
 from numcheck.errors import ArgumentError
-from numcheck_torch import sentinel
+from numcheck_torch import looking, sentinel
 from tests.torch.watch.loops import Breaks, inputs, square, train, watched
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def test_nothing_is_read_before_the_next_step() -> None:
     model, optimizer, monitor = watched(nn.Linear(4, 3), audit_first=False, sync=False)
     with (
         mock.patch.object(sentinel, "_read", wraps=sentinel._read) as read,
-        mock.patch.object(sentinel, "_at_a_glance", return_value=None) as glance,
+        mock.patch.object(looking, "at_a_glance", return_value=None) as glance,
     ):
         train(model, optimizer, bad_steps=())
     assert read.call_count == glance.call_count == 0

@@ -396,7 +396,7 @@ def test_error_inside_numcheck_does_not_stop_the_training(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, optimizer, monitor = watched()
-    monkeypatch.setattr("numcheck_torch.looking.look", lambda *_a, **_k: 1 / 0)
+    monkeypatch.setattr("numcheck_torch.looking.at_a_glance", lambda *_a, **_k: 1 / 0)
     train(model, optimizer, bad_steps=(), steps=2)
     assert "N901" in capsys.readouterr().err
     assert [e.value for e in monitor.events if e.name == "fault"] == [
