@@ -131,7 +131,7 @@ class Recorder:
         # A twin has to see every operator; so have full measurements.
         if measure == "extremes" and shadow is None:
             self._rehearsal = Rehearsal(self._log, self._meter, self._around)
-        self._graphs = GraphRuns(self._log, self._meter, self._attempt, self._mark)
+        self._graphs = GraphRuns(self._log, self._meter, self._attempt, self._rehearsal)
         self._modules = None if modules is None else weakref.ref(modules)
         self.anchors = (
             Anchors(self._log, self._meter, self._rehearsal) if anchors else None
@@ -306,10 +306,6 @@ class Recorder:
             return
         call = Call(entry.what, describe(entry.what), args, kwargs, entry=entry)
         self._after(call, result)
-
-    def _mark(self, table: object) -> None:
-        if self._rehearsal is not None:
-            self._rehearsal.mark(table)
 
     def _attempt(self, part: Callable[..., None], *arguments: Any) -> bool:
         """Run a part of the recorder; its failure must not become the program's."""

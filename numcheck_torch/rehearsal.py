@@ -200,14 +200,28 @@ class Rehearsal:
         reads = {first: 0} if site > first else {}
         self._append(what, first, [(site, tensor, is_source)], reads)
 
-    def mark(self, what: object) -> None:
-        """Note something that adds its own sites; another one ends the likeness."""
-        if self._next(what) is not None:
-            self._script.advance()
-        else:
-            first = len(self._log.builder.sites)
-            scope = self._around.scopes.top
-            self._script.append(Entry(what, scope, first, (), (), ()))
+    def resume(self, run: Any, tensors: Sequence[Any]) -> Any | None:
+        """Take over what something that adds its own sites reads; None when anew.
+
+        Args:
+            run: equals what the last step's was noted as, which is returned.
+            tensors: its operands.
+        """
+        entry = self._next(run)
+        if entry is None:
+            return None
+        self._log.builder.sites.extend(entry.sites)
+        self._take_reads(entry, tensors)
+        self._script.advance()
+        return entry.what
+
+    def note_run(self, run: Any, first: int, sites: Sequence[int | None]) -> None:
+        """Write down the sites of the operands that `resume` did not take over."""
+        reads: dict[int, int] = {}
+        for position, site in enumerate(sites):
+            if site is not None and site >= first:
+                reads.setdefault(site, position)
+        self._append(run, first, [], reads)
 
     def _append(
         self,

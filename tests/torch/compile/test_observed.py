@@ -241,6 +241,40 @@ def test_a_repeated_step_is_the_step_recorded_anew() -> None:
     assert builder.summaries.keys() == fresh.summaries.keys()
 
 
+class Turns(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks, self.turn = nn.ModuleList([Block(), Block()]), 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.chosen(x)
+
+    @torch.compiler.disable(recursive=False)
+    def chosen(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.blocks[self.turn](x)
+        return y
+
+
+def test_layers_that_share_a_graph_are_told_apart_where_they_take_turns() -> None:
+    net, x = Turns(), torch.randn(2, 4)
+    compiled = torch.compile(net, backend="aot_eager")
+    with observed(compiled) as observer:
+        recorder = Recorder(
+            TraceBuilder(0), modules=net, measure="extremes", compiled=observer
+        )
+        for k in range(6):
+            builder = TraceBuilder(k)
+            recorder.restart(builder)
+            net.turn = k // 2 % 2
+            with recorder:
+                compiled(x).sum().backward()
+            recorder.finish()
+            read = {s.op for s in builder.sites if s.role == "parameter"}
+            assert f"parameter:blocks.{net.turn}.lin.weight" in read
+            assert f"parameter:blocks.{1 - net.turn}.lin.weight" not in read
+    assert observer.graphs == 2
+
+
 def test_the_users_compiled_code_is_found_again_afterwards() -> None:
     counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
     net, x = built()
