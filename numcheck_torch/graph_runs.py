@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from numcheck_torch import modes
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -82,6 +84,7 @@ class GraphRuns:
         meter: receives the extremes.
         attempt: runs a part of the recorder, so that its failure stays its own.
         rehearsal: knows whether the last step ran the graph here too.
+        mode: would be called for every operator that the graphs leave to PyTorch.
     """
 
     def __init__(
@@ -90,12 +93,14 @@ class GraphRuns:
         meter: Meter,
         attempt: Callable[..., bool],
         rehearsal: Rehearsal | None,
+        mode: object,
     ) -> None:
         self.is_paused = False
         self._log = log
         self._meter = meter
         self._attempt = attempt
         self._rehearsal = rehearsal
+        self._mode = mode
         self._placed: dict[GraphTable, _Placed] = {}
         self._state: dict[GraphTable, tuple[int, ...]] = {}
         self._started: _Started | None = None
@@ -107,7 +112,8 @@ class GraphRuns:
         """Record nothing inside the block."""
         before, self.is_paused = self.is_paused, True
         try:
-            yield
+            with modes.away(self._mode):
+                yield
         finally:
             self.is_paused = before
 

@@ -14,9 +14,9 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-__all__ = ["insert", "is_active", "none", "outside", "remove", "unseen"]
+__all__ = ["away", "insert", "is_active", "none", "outside", "remove", "unseen"]
 
 _dispatch_modes: Final = torch._C._len_torch_dispatch_stack
 _function_modes: Final = torch._C._len_torch_function_stack
@@ -58,6 +58,20 @@ def remove(mode: Any) -> None:
     modes = _stack()
     if any(there is mode for there in modes):
         _replace(modes, [there for there in modes if there is not mode])
+
+
+@contextlib.contextmanager
+def away(mode: Any) -> Iterator[None]:
+    """Run a block that a dispatch mode need not hear, if it alone is on the stack."""
+    is_alone = torch._C._len_torch_dispatch_stack() == 1
+    if not is_alone or torch._C._get_dispatch_stack_at(0) is not mode:
+        yield
+        return
+    torch._C._pop_torch_dispatch_stack(None)
+    try:
+        yield
+    finally:
+        torch._C._push_on_torch_dispatch_stack(mode)
 
 
 def is_active(mode: Any) -> bool:

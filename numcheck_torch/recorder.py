@@ -131,7 +131,9 @@ class Recorder:
         # A twin has to see every operator; so have full measurements.
         if measure == "extremes" and shadow is None:
             self._rehearsal = Rehearsal(self._log, self._meter, self._around)
-        self._graphs = GraphRuns(self._log, self._meter, self._attempt, self._rehearsal)
+        self._graphs = GraphRuns(
+            self._log, self._meter, self._attempt, self._rehearsal, self.mode
+        )
         self._modules = None if modules is None else weakref.ref(modules)
         self.anchors = (
             Anchors(self._log, self._meter, self._rehearsal) if anchors else None
