@@ -25,11 +25,30 @@ def smothered(provenance: Provenance) -> tuple[Origin, ...]:
     """
     found = []
     for site in provenance.masked:
-        behind = _gradients_behind(provenance, site) if site.phase == "backward" else []
+        if site.phase != "backward" or _is_guarded(provenance, site):
+            continue
+        behind = _gradients_behind(provenance, site)
         if behind and all(_is_zero(provenance, g) for g in behind):
             harm = tuple(sorted(behind, key=harm_rank))
             found.append(Origin(site, "birth", harm))
     return tuple(found)
+
+
+def _is_guarded(provenance: Provenance, birth: Site) -> bool:
+    """Whether the derivative that made it also replaces it, as that of a deviation."""
+    of = dict(birth.detail).get("forward_op")
+    sites, children = provenance.view.trace.sites, provenance.view.trace.children
+    seen, queue, ends = {birth.index}, deque([birth.index]), []
+    while queue:
+        for child in children.get(queue.popleft(), ()):
+            if child in seen:
+                continue
+            seen.add(child)
+            if provenance.health.is_bad(child):
+                queue.append(child)
+            else:
+                ends.append(dict(sites[child].detail).get("forward_op"))
+    return of is not None and bool(ends) and all(end == of for end in ends)
 
 
 def _gradients_behind(provenance: Provenance, site: Site) -> list[Site]:

@@ -276,3 +276,19 @@ def test_a_long_sum_in_few_bits_stagnates_though_some_of_it_still_moves() -> Non
 
 def test_a_short_sum_in_few_bits_does_not() -> None:
     assert looped(200) == ()
+
+
+@pytest.mark.parametrize(("killer", "ids"), [("relu", ["N309"]), ("std", [])])
+def test_a_derivative_that_replaces_its_own_nan_smothers_nothing(
+    killer: str, ids: list[str]
+) -> None:
+    def of(op: str) -> dict[str, Any]:
+        return {"phase": "backward", "detail": (("forward_op", op),)}
+
+    story = Story()
+    flat = story.source("parameter", f32([0, 0]), "w")
+    story.keep("loss", flat)
+    slope = story.op("div", np.divide, flat, flat, **of("std"))
+    kept = story.op("select", lambda v: np.where(v > 0, v, f32(0)), slope, **of(killer))
+    story.keep("gradient", kept, "w")
+    assert [f.id for f in diagnose(story.incident())] == ids
