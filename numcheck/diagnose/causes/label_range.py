@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from numcheck.diagnose.ancestry import source_of
-from numcheck.diagnose.causes.base import explain
+from numcheck.diagnose.causes.base import OVERFLOWS, explain
 
 if TYPE_CHECKING:
     from numcheck.diagnose.causes.base import Explanation
@@ -27,6 +27,9 @@ class LabelRange:
         if broke.id == "N314":
             fix = ("label_fits_input",)
             return explain("N057", "data", "likely", advice=fix)
+        if broke.id in OVERFLOWS and _is_no_share(scene):
+            shares = ("labels_as_shares", "check_label_range")
+            return explain(self.id, "data", "likely", advice=shares)
         if broke.id != "N006":
             return None
         certainty: Certainty = (
@@ -38,3 +41,14 @@ class LabelRange:
             return explain(self.id, "data", certainty, advice=("indices_in_table",))
         advice = ("labels_from_zero", "check_label_range")
         return explain(self.id, "data", certainty, advice=advice)
+
+
+def _is_no_share(scene: Scene) -> bool:
+    """Whether a binary cross entropy got labels with which it has no lower bound."""
+    if "binary_cross_entropy" not in scene.site.op or scene.site.phase != "forward":
+        return False
+    labels = scene.operand(1)
+    behind = scene.ancestry_of(labels)
+    if behind is None or not behind.is_from_batch:
+        return False
+    return labels.has_negative or (labels.high is not None and labels.high > 1)

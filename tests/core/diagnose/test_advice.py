@@ -93,3 +93,20 @@ def test_frozen_weights_are_to_be_kept_in_float32_and_counters_to_count_there() 
 
     assert advice("parameter") == "float32_master"
     assert advice("buffer") == "float32_accumulator"
+
+
+@pytest.mark.parametrize(
+    ("labels", "rule"), [([100, 0], "N052"), ([-1, 1], "N052"), ([1, 1], "N359")]
+)
+def test_labels_of_a_binary_cross_entropy_are_shares(
+    labels: list[float], rule: str
+) -> None:
+    story = Story()
+    scores = story.source("parameter", f32([3e38, 3e38]), "w")
+    given = story.source("target", f32(labels), "y")
+    op = "aten.binary_cross_entropy_with_logits.default"
+    loss = story.op("loss", lambda s, _: s.sum(), scores, given, op=op)
+    story.keep("loss", loss)
+    found = only(story)
+    assert found.cause is not None
+    assert found.cause.rule == rule
