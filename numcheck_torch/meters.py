@@ -79,7 +79,9 @@ class _Adopted:
     def __init__(self) -> None:
         self.summed: dict[int, tuple[float, float]] = {}
         self._known: dict[int, Summary] = {}
-        self._sites: list[list[tuple[int, int]]] = []
+        # Numbers side by side: tuples by the hundred keep the garbage collector busy.
+        self._sites: list[int] = []
+        self._sizes: list[int] = []
         self._rows: list[torch.Tensor] = []
 
     def adopt(self, sites: Sequence[tuple[int, int]], rows: torch.Tensor) -> None:
@@ -89,7 +91,9 @@ class _Adopted:
             sites: (site, number of elements) for each row.
             rows: smallest and largest, of shape (sites, 2), float32 or float64.
         """
-        self._sites.append(list(sites))
+        for site, n in sites:
+            self._sites.append(site)
+            self._sizes.append(n)
         # Memory of a replayed CUDA graph is written again by the next run.
         self._rows.append(rows if rows.device.type == "cpu" else rows.clone())
 
@@ -97,12 +101,12 @@ class _Adopted:
         """Take what is known of a site's value without measuring it."""
         self._known[site] = summary
 
-    def read_adopted(self) -> tuple[list[tuple[int, int]], list[Array]]:
-        """Return what was taken over, as (site, number of elements) and rows."""
-        sites = [pair for pairs in self._sites for pair in pairs]
+    def read_adopted(self) -> tuple[list[int], list[int], list[Array]]:
+        """Return sites, numbers of elements and rows of what was taken over."""
         rows = [rows.double().numpy() for rows in to_host(self._rows)]
-        self._sites, self._rows = [], []
-        return sites, rows
+        found = self._sites, self._sizes, rows
+        self._sites, self._sizes, self._rows = [], [], []
+        return found
 
 
 class FullMeter(_Adopted):
@@ -136,10 +140,9 @@ class FullMeter(_Adopted):
         found = dict(zip(self._measured, read(self._pending), strict=True))
         found.update(self._known)
         self._measured, self._pending, self._known = [], [], {}
-        pairs, blocks = self.read_adopted()
-        for (site, n), (low, high) in zip(
-            pairs, _stacked(blocks).tolist(), strict=True
-        ):
+        sites, sizes, blocks = self.read_adopted()
+        ends = _stacked(blocks).tolist()
+        for site, n, (low, high) in zip(sites, sizes, ends, strict=True):
             found[site] = of_extremes(n, low, high)
         return found
 
@@ -155,9 +158,9 @@ class ExtremesMeter(_Adopted):
         self._tables: dict[tuple[torch.dtype, torch.device], _Table] = {}
         self._sums: dict[tuple[torch.dtype, torch.device], Sums] = {}
         self._reads = 0
-        self._pairs: list[tuple[int, int]] = []
+        # Of the last step: site and number of elements of each row.
+        self._last: tuple[list[int], list[int]] = [], []
         self._rows_of: dict[int, int] = {}
-        self._sizes: list[int] = []
 
     def take(self, site: int, tensor: torch.Tensor) -> None:
         """Measure the value of a site; integers are left out."""
@@ -180,15 +183,15 @@ class ExtremesMeter(_Adopted):
 
     def take_together(self, sites: list[int], tensors: list[torch.Tensor]) -> None:
         """Measure short values of one shape, dtype and device, one for each site."""
-        device = tensors[0].device
-        if not all(t.device == device and may_go_together(t) for t in tensors):
+        if not (may_go_together(tensors[0]) and _are_alike(tensors)):
             for site, tensor in zip(sites, tensors, strict=True):
                 self.take(site, tensor)
             return
         n = tensors[0].numel()
         rows = torch.stack(tensors).view(len(tensors), n)
         low, high = (rows[:, 0],) * 2 if n == 1 else (rows.amin(1), rows.amax(1))
-        self._sites.append([(site, n) for site in sites])
+        self._sites += sites
+        self._sizes += [n] * len(sites)
         self._rows.append(torch.stack((low, high), 1))
 
     def sum_up(self, site: int, tensor: torch.Tensor) -> None:
@@ -218,42 +221,31 @@ class ExtremesMeter(_Adopted):
         hosts = to_host([*(t.rows() for t in tables), *(s.rows() for s in sums)])
         for part, rows in zip(sums, hosts[len(tables) :], strict=True):
             self.summed.update(part.read(rows))
-        others, ends = self._read_known()
-        pairs = [(site, n) for site, n, _, _ in ends]
-        blocks = [np.array([end[2:] for end in ends])] if ends else []
+        others = self._adopt_known()
+        sites, sizes, blocks = self.read_adopted()
         for table, rows in zip(tables, hosts, strict=False):
-            pairs += table.read()
+            more, their_sizes = table.read()
+            sites += more
+            sizes += their_sizes
             # Widened on the host: not every device has float64.
             blocks.append(rows.double().numpy())
-        adopted, more = self.read_adopted()
-        return self._columns(pairs + adopted, blocks + more, others)
-
-    def _read_known(
-        self,
-    ) -> tuple[dict[int, Summary], list[tuple[int, int, float, float]]]:
-        """Return what is known without a measure: as it is, and extremes as rows."""
-        others: dict[int, Summary] = {}
-        ends: list[tuple[int, int, float, float]] = []
-        for site, held in self._known.items():
-            if held.low is None or held.high is None:
-                others[site] = held
-            else:
-                ends.append((site, held.n, held.low, held.high))
-        self._known = {}
-        return others, ends
-
-    def _columns(
-        self,
-        pairs: list[tuple[int, int]],
-        blocks: list[Array],
-        others: dict[int, Summary],
-    ) -> SummaryColumns:
         # Steps alike share what says which row is whose.
-        if pairs != self._pairs:
-            self._pairs = pairs
-            self._rows_of = {site: row for row, (site, _) in enumerate(pairs)}
-            self._sizes = [n for _, n in pairs]
-        return SummaryColumns(self._rows_of, self._sizes, _stacked(blocks), others)
+        if (sites, sizes) != self._last:
+            self._last = sites, sizes
+            self._rows_of = {site: row for row, site in enumerate(sites)}
+        return SummaryColumns(self._rows_of, self._last[1], _stacked(blocks), others)
+
+    def _adopt_known(self) -> dict[int, Summary]:
+        """Take known extremes for measured ones; return what else is known."""
+        known, self._known = self._known, {}
+        others = {s: k for s, k in known.items() if k.low is None or k.high is None}
+        ends = {s: k for s, k in known.items() if s not in others}
+        if ends:
+            self._sites += ends
+            self._sizes += [k.n for k in ends.values()]
+            rows = [(k.low, k.high) for k in ends.values()]
+            self._rows.append(torch.tensor(rows, dtype=torch.float64))
+        return others
 
 
 class _Table:
@@ -266,18 +258,20 @@ class _Table:
         self._device = device
         self._cells: list[torch.Tensor] = []
         self._blocks: list[torch.Tensor] = []
-        self._taken: list[tuple[int, int]] = []
+        self._sites: list[int] = []
+        self._sizes: list[int] = []
         self._has_aminmax = device.type != "npu"
         # On hosts, aminmax reads long rows slower than its two halves do.
         is_slow = device.type == "cpu" and self._dtype in _QUICK_HALVES
         self._together = _SMALL if is_slow else math.inf
 
     def take(self, site: int, tensor: torch.Tensor) -> None:
-        row = 2 * len(self._taken)
+        row = 2 * len(self._sites)
         if row == len(self._cells):
             self._grow()
         n = tensor.numel()
-        self._taken.append((site, n))
+        self._sites.append(site)
+        self._sizes.append(n)
         if tensor.requires_grad:
             # Flattened parameters are written to with gradients on.
             tensor = tensor.detach()
@@ -297,20 +291,22 @@ class _Table:
                 torch.amax(tensor, dim=(), out=high)
         except RuntimeError:
             # It has no memory of its own: a tangent that is zero throughout.
-            self._taken.pop()
+            self._sites.pop()
+            self._sizes.pop()
 
     @property
     def is_used(self) -> bool:
-        return bool(self._taken)
+        return bool(self._sites)
 
     def rows(self) -> torch.Tensor:
-        used = -(-len(self._taken) // _ROWS)
-        return torch.cat(self._blocks[:used])[: len(self._taken)]
+        used = -(-len(self._sites) // _ROWS)
+        return torch.cat(self._blocks[:used])[: len(self._sites)]
 
-    def read(self) -> list[tuple[int, int]]:
-        """Return (site, number of elements) of each row, and forget them."""
-        taken, self._taken = self._taken, []
-        return taken
+    def read(self) -> tuple[list[int], list[int]]:
+        """Return site and number of elements of each row, and forget them."""
+        found = self._sites, self._sizes
+        self._sites, self._sizes = [], []
+        return found
 
     def _grow(self) -> None:
         # A table made in inference mode could not be written to outside of it.
@@ -334,6 +330,12 @@ def may_go_together(tensor: torch.Tensor) -> bool:
         and dtype.itemsize > 1
         and tensor.layout is torch.strided
     )
+
+
+def _are_alike(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether values of one shape and dtype lie on one device in one layout."""
+    device, layout = tensors[0].device, tensors[0].layout
+    return all(t.layout is layout and t.device == device for t in tensors)
 
 
 def extremes(tensor: torch.Tensor) -> torch.Tensor:
