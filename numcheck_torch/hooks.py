@@ -12,14 +12,8 @@ import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from torch.optim.optimizer import (
-    _global_optimizer_post_hooks,
-    _global_optimizer_pre_hooks,
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
 
-from numcheck_torch import doors, engine
+from numcheck_torch import doors, engine, updates
 from numcheck_torch.compiled_update import heard, updated_by
 
 if TYPE_CHECKING:
@@ -99,13 +93,9 @@ class Hooks:
     def __init__(self, models: Iterable[torch.nn.Module], listener: Listener) -> None:
         self._listener = weakref.ref(listener)
         self._models = [weakref.ref(model) for model in models]
-        _remove_orphans()
         self._run: engine.EngineRun | None = None
         self._calls: list[tuple[_Reference, tuple[RemovableHandle, ...]]] = []
-        self._others: list[RemovableHandle] = [
-            register_optimizer_step_pre_hook(self._pre_step()),
-            register_optimizer_step_post_hook(self._post_step()),
-        ]
+        updates.listen(listener)
         doors.listen(*engine.BACKWARD, before=self._backward_in)
         doors.listen(*engine.DOOR, before=self._engine_in, after=self._engine_out)
         doors.listen(*_CLIP, before=self._clip)
@@ -153,7 +143,8 @@ class Hooks:
             inner = getattr(region, "numcheck_region", None)
             if inner is not None:
                 module.__dict__["_compiled_call_impl"] = inner
-        _remove(self._others)
+        if (listener := self._listener()) is not None:
+            updates.unlisten(listener)
         for owner, name in _DOORS:
             doors.unlisten(owner, name, self)
 
@@ -242,33 +233,6 @@ class Hooks:
         self._run = None
         listener.after_engine(run, tuple(result or ()))
 
-    def _pre_step(self) -> Any:
-        reference = self._listener
-
-        def before(optimizer: Any, args: Any, kwargs: Any) -> Any:
-            if torch.compiler.is_compiling():
-                return None
-            listener = reference()
-            if listener is None:
-                return None
-            return listener.before_update(optimizer, args, kwargs)
-
-        before.numcheck_listener = reference  # type: ignore[attr-defined]
-        return before
-
-    def _post_step(self) -> Any:
-        reference = self._listener
-
-        def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if torch.compiler.is_compiling():
-                return
-            listener = reference()
-            if listener is not None:
-                listener.after_update(optimizer)
-
-        after.numcheck_listener = reference  # type: ignore[attr-defined]
-        return after
-
     def _clip(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         listener = self._listener()
         if listener is not None and len(args) >= 3:
@@ -278,20 +242,3 @@ class Hooks:
         listener = self._listener()
         if listener is not None:
             listener.before_scale_update(args[0])
-
-
-def _remove(handles: list[RemovableHandle]) -> None:
-    for handle in handles:
-        handle.remove()
-
-
-def _remove_orphans() -> None:
-    """Remove the optimizer hooks of monitors that are gone.
-
-    Not when they go: that may be while an optimizer walks through its hooks.
-    """
-    for table in (_global_optimizer_pre_hooks, _global_optimizer_post_hooks):
-        for key, hook in list(table.items()):
-            reference = getattr(hook, "numcheck_listener", None)
-            if reference is not None and reference() is None:
-                del table[key]

@@ -23,7 +23,7 @@ from numcheck_torch.loss_function import released
 from numcheck_torch.optimizers import with_closure
 from numcheck_torch.places import nearest_place
 from numcheck_torch.sentinel import Reading, look
-from numcheck_torch.transforms import transform
+from numcheck_torch.transforms import is_pretended
 from numcheck_torch.upstream import maker_of_bad_input
 from numcheck_torch.withhold import Withheld
 
@@ -117,7 +117,7 @@ class TorchMonitor(Looking):
         window = self._window
         if not window.enter(caller) or not torch.is_grad_enabled():
             return
-        if transform() is not None or self._parameters.are_replaced(self.step):
+        if is_pretended() or not self._parameters.are_at_hand(self.step):
             return
         if window.is_fresh or self._fleet.stepped or self._is_abandoned:
             self._settle()
@@ -182,6 +182,8 @@ class TorchMonitor(Looking):
     ) -> Any:
         """Look at loss and gradients before they are used."""
         fleet, window = self._fleet, self._window
+        if is_pretended():
+            return None
         if not fleet.knows(optimizer) and not fleet.takes(optimizer, self.model):
             window.stand_aside(optimizer)
             return None
@@ -283,9 +285,8 @@ class TorchMonitor(Looking):
         """Find out why the present step is bad, and do what the user asked for."""
         self._window.is_fresh = False
         BOUNDARY.shut(self)
-        others = [m for m in self.beside() if isinstance(m, TorchMonitor)]
-        maker = maker_of_bad_input(self.program, others)
-        if maker is not None:
+        maker = maker_of_bad_input(self.program, self.beside())
+        if isinstance(maker, TorchMonitor):
             maker.returned_bad()
             return
         if self.options.on_error == "skip":
@@ -347,7 +348,7 @@ class TorchMonitor(Looking):
         elif self._window.is_fresh:
             if self._window.awaits_gradient:
                 self._check_thrown_away(self._window.candidates)
-            elif not self._has_gradients():
+            elif self.clip is not None or not self._has_gradients():
                 self._check_thrown_away(self._window.losses)
 
     @guarded("fault.last_step")

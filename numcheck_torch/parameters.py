@@ -7,9 +7,10 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numcheck_torch.unwrap import Subject
 
@@ -32,6 +33,7 @@ class Parameters:
         self._named: list[tuple[str, torch.nn.Parameter]] = []
         self._ends: list[tuple[dict[str, Any], str]] = []
         self._made_at: int | None = None
+        self._have_values = False
 
     def named(self, step: int) -> list[tuple[str, torch.nn.Parameter]]:
         """Return (name, parameter) of each.
@@ -50,20 +52,27 @@ class Parameters:
             self._ends = [*_places(module, [n for n, _ in found[:1] + found[-1:]])]
         return self._named
 
-    def are_replaced(self, step: int) -> bool:
-        """Whether other values stand in their places: in a functional call.
+    def are_at_hand(self, step: int) -> bool:
+        """Whether they hold numbers and stand in their places.
+
+        Lazy ones and those to be loaded later hold none yet, and in a functional call
+        other values stand in their places.
 
         Args:
             step: the present step.
         """
-        if self._made_at is None:
-            named = self._subject.module.named_parameters()
-            return not all(isinstance(p, torch.nn.Parameter) for _, p in named)
+        if not self._have_values:
+            lazy: Callable[[Any], bool] = is_lazy
+            found: list[Any] = list(self._subject.module.parameters())
+            if any(lazy(p) or p.is_meta for p in found):
+                return False
+            if not all(isinstance(p, torch.nn.Parameter) for p in found):
+                return False
+            self._have_values = True
         self.named(step)
-        return any(
-            not isinstance(table.get(name), torch.nn.Parameter)
+        return all(
+            isinstance(table.get(name, torch.nn.Parameter), torch.nn.Parameter | type)
             for table, name in self._ends
-            if name in table
         )
 
     def gradients(self, step: int) -> list[tuple[str, torch.Tensor]]:

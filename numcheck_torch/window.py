@@ -264,8 +264,9 @@ class Window:
     def pause(self) -> None:
         """Take the tape off the stack: what runs now is not the loss."""
         if self._is_taped:
-            self._is_taped = False
+            # In this order: an interrupt in between leaves nothing on the stack.
             modes.remove(self._tape)
+            self._is_taped = False
 
     def stand_aside(self, update: object) -> None:
         """Take the tape off the stack while another model is updated."""

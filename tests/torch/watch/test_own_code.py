@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, grad, vmap
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.optim.optimizer import _global_optimizer_pre_hooks
 
 import numcheck_torch
 from numcheck.errors import NonFiniteError
@@ -40,6 +43,7 @@ def test_the_gradient_of_a_function_of_one_s_own_is_looked_into() -> None:
     Rooted.apply(model(torch.ones(4, 3)), -100.0).mean().backward()
     with pytest.raises(NonFiniteError):
         optimizer.step()
+    model.numcheck.close()
     (found,) = model.numcheck.findings
     assert (found.site.op, found.phase) == ("aten.sqrt.default", "backward")
     assert found.site.source is not None
@@ -85,6 +89,7 @@ def test_a_compiled_update_is_heard(update_of: Callable[..., Any]) -> None:
             model(torch.ones(4, 3)).log().mean().backward()
             with pytest.raises(NonFiniteError):
                 update()
+            model.numcheck.close()
         return model, steps
 
     (plain, _), (model, steps) = trained(watched=False), trained(watched=True)
@@ -114,3 +119,53 @@ def test_calls_inside_a_function_transform_are_left_alone(level: Any) -> None:
     model.numcheck.close()
     assert [e.value for e in model.numcheck.events if e.name == "fault"] == []
     assert model.numcheck.findings == ()
+
+
+def test_another_monitor_leaves_the_table_of_optimizer_hooks_alone() -> None:
+    """Other threads may be walking through it, in a step of their own."""
+    with numcheck_torch.instrument(nn.Linear(2, 1)).numcheck:
+        before = [*_global_optimizer_pre_hooks.items()]
+        with numcheck_torch.instrument(nn.Linear(2, 1)).numcheck:
+            assert [*_global_optimizer_pre_hooks.items()] == before
+        assert [*_global_optimizer_pre_hooks.items()] == before
+
+
+def test_a_module_without_values_yet_is_watched_once_it_has_them() -> None:
+    model = nn.Sequential(nn.LazyLinear(3), nn.Linear(3, 1))
+    numcheck_torch.instrument(model, level="trace")
+    model(torch.ones(2, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(torch.ones(2, 4)).square().mean().backward()
+    optimizer.step()
+    model(torch.ones(2, 4)).sub(1e9).log().mean().backward()
+    with pytest.raises(NonFiniteError):
+        optimizer.step()
+    model.numcheck.close()
+    assert [e.value for e in model.numcheck.events if e.name == "fault"] == []
+
+
+def test_what_traces_a_program_sees_nothing_of_the_watching() -> None:
+    model = nn.Linear(3, 2)
+    x = torch.ones(1, 3)
+    plain = [n.target for n in make_fx(model)(x).graph.nodes]
+    numcheck_torch.instrument(model, level="trace")
+    assert [n.target for n in make_fx(model)(x).graph.nodes] == plain
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        model(torch.ones(1, 3)).sum().backward()
+    model.numcheck.close()
+    assert [e.value for e in model.numcheck.events if e.name == "fault"] == []
+
+
+def test_clipped_gradients_that_the_loop_then_throws_away_are_looked_at() -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    numcheck_torch.instrument(model, optimizer, audit_first=False)
+    out = model(torch.ones(4, 3))
+    (out + torch.sqrt(out - out.detach())).mean().backward()
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    assert not norm.isfinite()
+    with pytest.raises(NonFiniteError) as error:
+        model(torch.ones(4, 3))  # the gradients are still there
+    assert error.value.finding.phase == "backward"
+    model.numcheck.close()
