@@ -70,10 +70,14 @@ class Parameters:
                 return False
             self._have_values = True
         self.named(step)
-        return all(
-            isinstance(table.get(name, torch.nn.Parameter), torch.nn.Parameter | type)
-            for table, name in self._ends
-        )
+        plain = torch.nn.Parameter
+        for table, name in self._ends:
+            value = table.get(name)
+            # Asked about parameters, `isinstance` runs code of PyTorch's.
+            is_parameter = type(value) is plain or isinstance(value, plain)
+            if not is_parameter and name in table:
+                return False
+        return True
 
     def gradients(self, step: int) -> list[tuple[str, torch.Tensor]]:
         """Return (name, gradient) of each parameter that has one."""
