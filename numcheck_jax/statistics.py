@@ -39,7 +39,15 @@ if TYPE_CHECKING:
     from numcheck.measure.summary import Summary
     from numcheck_jax.columns import Measure
 
-__all__ = ["empty_rows", "is_bad", "merge_rows", "row", "shared_row", "summarize"]
+__all__ = [
+    "empty_rows",
+    "is_bad",
+    "merge_rows",
+    "row",
+    "rows_together",
+    "shared_row",
+    "summarize",
+]
 
 
 def row(
@@ -80,6 +88,33 @@ def row(
         values, starts, functools.partial(_merge, names), tuple(range(x.ndim))
     )
     return _packed(names, reduced, added, x.dtype)
+
+
+def rows_together(arrays: Sequence[jax.Array], measure: Measure) -> jax.Array:
+    """Return the rows of float arrays of one shape and dtype by a single reduction.
+
+    A compiler that fuses what made them into it computes each of them once. Sums are
+    left unmeasured.
+    """
+    names = tuple(name for name in COLUMNS[measure] if name not in SUMS)
+    each = [_float_columns(x) for x in arrays]
+    values = [columns[name]() for columns in each for name in names]
+    start = [np.array(_start(n, v.dtype), v.dtype) for n, v in zip(names, values)]  # noqa: B905 - the first array's stand for all
+    count = len(names)
+
+    def merge(a: Any, b: Any) -> list[Any]:
+        parts = range(0, len(values), count)
+        merged = [_merge(names, a[i : i + count], b[i : i + count]) for i in parts]
+        return [word for part in merged for word in part]
+
+    dimensions = tuple(range(arrays[0].ndim))
+    reduced = lax.reduce(values, start * len(arrays), merge, dimensions)
+    rows = []
+    for i, x in enumerate(arrays):
+        words = reduced[i * count : (i + 1) * count]
+        added = _added_up(x, measured=False) if measure == "moments" else []
+        rows.append(_packed(names, words, added, x.dtype))
+    return jnp.stack(rows)
 
 
 def _added_up(x: jax.Array, *, measured: bool) -> list[jax.Array]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import jax
 import jax.numpy as jnp
 
-from numcheck_jax.columns import is_measurable
+from numcheck_jax.columns import is_float, is_measurable
 from numcheck_jax.interpreter.cell import Cell
+from numcheck_jax.interpreter.chains import chained
 from numcheck_jax.interpreter.divisors import divisors, twin
 from numcheck_jax.interpreter.graph import Node
 from numcheck_jax.interpreter.rows import (
@@ -20,7 +21,7 @@ from numcheck_jax.interpreter.rows import (
     departure_of,
 )
 from numcheck_jax.interpreter.tape import Tape
-from numcheck_jax.statistics import row, shared_row
+from numcheck_jax.statistics import row, rows_together, shared_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +40,9 @@ __all__ = ["StagedTape"]
 
 _SMALL: Final = 4096
 """Elements up to which values of one shape are measured together."""
+
+_TOGETHER: Final = 32
+"""Values of a chain in one reduction: more of them compile no faster."""
 
 
 class StagedTape(Tape):
@@ -78,6 +82,9 @@ class StagedTape(Tape):
         # Small values of one shape share a reduction: each costs compile time.
         self._small: dict[Any, list[tuple[int, Any, Any]]] = {}
         self._divisors: frozenset[Var] = frozenset()
+        # Values deep in chains share a reduction, whatever their size.
+        self._chains: frozenset[Var] = frozenset()
+        self._deep: dict[Any, list[tuple[int, Any]]] = {}
 
     def child(self) -> Self:
         """Return an empty tape of the same kind, for the body of an equation."""
@@ -101,6 +108,7 @@ class StagedTape(Tape):
         if place == 0:
             # What a function hands out may divide where it was called.
             self._divisors |= divisors(jaxpr)
+            self._chains |= chained(jaxpr)
 
     def measurable(
         self, eqn: JaxprEqn, operands: Sequence[Cell], values: Sequence[Any]
@@ -145,7 +153,14 @@ class StagedTape(Tape):
         self, index: int, value: Any, shadow: Any, eqn: JaxprEqn | None = None
     ) -> None:
         """Add the row of a value to the program."""
-        if value.size > _SMALL:
+        large = value.size > _SMALL
+        if eqn is not None and self._is_deep(eqn, value, summed=large):
+            alike = self._deep.setdefault(jax.typeof(value), [])
+            alike.append((index, value))
+            if len(alike) == _TOGETHER:
+                self._add_deep(jax.typeof(value))
+            return
+        if large:
             site = self.graph.nodes[index].site
             is_state = site is not None and site.role == "state"
             summed = self.sums(eqn) if eqn is not None else not is_state
@@ -154,6 +169,24 @@ class StagedTape(Tape):
         # The whole type: values on other devices or in host memory stack with none.
         kind = (jax.typeof(value), value.dtype, shadow is not None)
         self._small.setdefault(kind, []).append((index, value, shadow))
+
+    def _is_deep(self, eqn: JaxprEqn, value: Any, *, summed: bool) -> bool:
+        """Whether a value is measured together with others of its chain."""
+        if self._chains.isdisjoint(eqn.outvars) or self.spread or self.has_shadow:
+            return False
+        if summed and self.columns == "moments" and self.sums(eqn):
+            return False
+        return value.ndim > 0 and value.size > 0 and is_float(value.dtype)
+
+    def _add_deep(self, kind: Any) -> None:
+        """Add the rows of values of one chain to the program."""
+        indices, values = zip(*self._deep.pop(kind), strict=True)
+        with jax.named_scope("numcheck"):
+            stats = rows_together(values, self.columns)
+        count = len(values)
+        gaps = jnp.zeros(0, jnp.float32)
+        ran, never = jnp.ones(count, jnp.uint32), jnp.full(count, NEVER)
+        self.add(list(indices), Rows(stats, ran, never, gaps))
 
     def _measured(
         self, values: Sequence[Any], shadows: Sequence[Any], *, sums: bool = True
@@ -181,6 +214,8 @@ class StagedTape(Tape):
 
     def rows(self) -> Rows:
         """Return all rows in the order of `measured`."""
+        for kind in list(self._deep):
+            self._add_deep(kind)
         while self._small:
             _, alike = self._small.popitem()
             indices, values, shadows = (
