@@ -196,7 +196,8 @@ def write_back(tensor: torch.Tensor, copied: torch.Tensor) -> None:
         tensor([])
     """
     if tensor.shape == copied.shape:
-        tensor.detach().copy_(copied)
+        with torch.no_grad():  # into itself: a recorder knows it by what it is
+            tensor.copy_(copied)
     else:
         tensor.data = copied.clone()
 
