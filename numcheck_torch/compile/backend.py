@@ -112,6 +112,8 @@ def _with_extremes(
             table = tabulate(module, phase, joint)
             extras = add_extremes(module, table, is_inductors=joint.is_inductors)
         observer.compiled(table)
+        if extras and joint.is_inductors:
+            observer.note("notice.fused_otherwise")
         with observer.unrecorded():
             inner = compiler(module, inputs, **options)
         if not table.rows:

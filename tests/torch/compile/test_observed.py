@@ -118,6 +118,7 @@ def test_inductors_code_gives_the_same_results_and_its_extremes() -> None:
         with observed(watched) as observer:
             builder, seen = _forward(watched, x, observer)
     assert torch.equal(seen, plain)
+    assert observer.notes == ["notice.fused_otherwise"]
     (tanh,) = [s for s in builder.sites if s.op == "aten.tanh.default"]
     summary = builder.summaries[tanh.index]
     assert (summary.low, summary.high) == (plain.min().item(), plain.max().item())
