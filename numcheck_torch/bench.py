@@ -110,6 +110,7 @@ class Bench(Monitor):
             maxlen=2
         )
         self._saving: Saving | None = None
+        self._handed: list[tuple[str, torch.Tensor]] = []
 
     hooks: Hooks
 
@@ -236,6 +237,10 @@ class Bench(Monitor):
         self._loss_functions.append(loss_fn)
         return followed(loss_fn, self._window)
 
+    def _gradients(self) -> list[tuple[str, torch.Tensor]]:
+        """Return (name, gradient) of each parameter that has one, or was handed one."""
+        return self._handed or self._parameters.gradients(self.step)
+
     def _has_gradients(self) -> bool:
         """Whether gradients of the step are there, or wait where no name leads."""
         return bool(self._parameters.gradients(self.step)) or holds_back(self.model)
@@ -243,7 +248,7 @@ class Bench(Monitor):
     def _end_trace(self) -> None:
         """End the recording of a step before its update, with what it came to."""
         losses = self._window.losses or self._window.candidates
-        gradients = self._parameters.gradients(self.step)
+        gradients = self._gradients()
         try:
             self._live.before_update(losses, gradients, self.program)
         except Exception:  # noqa: BLE001 - why the step broke is still to be told
@@ -349,7 +354,7 @@ class Bench(Monitor):
     def observed(self) -> Trace:
         """Return what can be looked at of the present step without running it."""
         losses = self._window.losses or self._window.candidates
-        gradients = self._parameters.gradients(self.step)
+        gradients = self._gradients()
         return observed(
             self.step,
             self.model,

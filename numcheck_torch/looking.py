@@ -35,6 +35,7 @@ class Looking(Bench):
 
     _deferred: Deferred | None = None
     _still: StillWatch
+    _is_bad = False
     _put_off: tuple[int, Program, Reading] | None = None
 
     def _failed(self, reading: Reading, *, unscaled: bool = False) -> None:
@@ -71,17 +72,28 @@ class Looking(Bench):
         self._bad_checks = reading.checked
         return reading
 
+    def _check_last_update(self) -> None:
+        """Look at what the last update left, since no step will."""
+        if self._is_bad:
+            # What it left follows from what was found before it.
+            return
+        reading = look(list(self.model.named_parameters()), [])
+        if not reading.is_healthy and self._earlier is not None:
+            _, self._window.program = self._earlier
+            self._failed(reading)
+
     def _look_at_step(self, found_inf: torch.Tensor | None) -> Reading:
         """Look at what an update is about to use: each gradient, and the losses."""
         losses, is_scaled = self._window.losses, self.scale.is_dynamic
-        if found_inf is None and self.clip is None and not (is_scaled or self._checks):
+        is_plain = found_inf is None and self.clip is None and not self._handed
+        if is_plain and not (is_scaled or self._checks):
             named = self._parameters.named(self.step)
             reading = modes.outside(at_a_glance, named, losses)
             if reading is not None:
                 self._bad_checks = ()
                 return reading
         return self._look(
-            self._parameters.gradients(self.step),
+            self._gradients(),
             losses,
             total=None if self.clip is None else self.clip[1],
             found_inf=found_inf,
@@ -131,7 +143,7 @@ class Looking(Bench):
         launched = modes.outside(
             Deferred,
             self.step,
-            self._parameters.gradients(self.step),
+            self._gradients(),
             self._window.losses,
             total=None if self.clip is None else self.clip[1],
             checks=checks,

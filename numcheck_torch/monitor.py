@@ -16,13 +16,13 @@ from numcheck_torch.boundary import BOUNDARY
 from numcheck_torch.clipping import tell_clipped_away
 from numcheck_torch.distributed import together
 from numcheck_torch.guard import guarded
+from numcheck_torch.handed_out import HandedOut
 from numcheck_torch.hooks import Hooks
 from numcheck_torch.inquiry import audit, inquire
-from numcheck_torch.looking import Looking
 from numcheck_torch.loss_function import released
 from numcheck_torch.optimizers import with_closure
 from numcheck_torch.places import nearest_place
-from numcheck_torch.sentinel import Reading, look
+from numcheck_torch.sentinel import Reading
 from numcheck_torch.transforms import is_pretended
 from numcheck_torch.upstream import maker_of_bad_input
 from numcheck_torch.withhold import Withheld
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["TorchMonitor"]
 
 
-class TorchMonitor(Looking):
+class TorchMonitor(HandedOut):
     """Watches one module: what it was called with, its loss, gradients and update.
 
     Args:
@@ -64,7 +64,6 @@ class TorchMonitor(Looking):
         parts = [model] if isinstance(model, torch.nn.Module) else [*model.values()]
         self._audit_due = options.audit_first
         self._still = StillWatch()
-        self._is_bad = False
         self._waits = sync
         self._told_uncalled = False
         self._batches = BatchWatch(self.rank) if options.check_data else None
@@ -119,6 +118,8 @@ class TorchMonitor(Looking):
             return
         if is_pretended() or not self._parameters.are_at_hand(self.step):
             return
+        if self._doubt is not None:
+            self._settle_doubt()
         if window.is_fresh or self._fleet.stepped or self._is_abandoned:
             self._settle()
         if self._initial is None:
@@ -160,7 +161,7 @@ class TorchMonitor(Looking):
         if not self._window.after_engine(run, result):
             return
         self.scale.recognise(self._window.program)
-        if run.accumulates and self._fleet.is_empty:
+        if self._fleet.is_empty and (run.accumulates or self._takes(run, result)):
             # Whoever makes the update, it is nobody that can be heard.
             self._check()
             self._advance()
@@ -266,7 +267,8 @@ class TorchMonitor(Looking):
         if reading.overflowed:
             self._skipped()
         elif not reading.is_healthy:
-            self._failed(reading)
+            if not self._doubts(reading):
+                self._failed(reading)
         elif self.clip is not None and reading.norm == math.inf:
             self._clipped_away(self.clip[1])
         else:
@@ -356,21 +358,12 @@ class TorchMonitor(Looking):
         self._window.pause()
         self._window.program.is_last = True
         self._read_deferred()
+        self._settle_doubt()
         if self._fleet.stepped:
             self._check_last_update()
         self._settle()
         if self._checks:
             self._check_thrown_away([])
-
-    def _check_last_update(self) -> None:
-        """Look at what the last update left, since no step will."""
-        if self._is_bad:
-            # What it left follows from what was found before it.
-            return
-        reading = look(list(self.model.named_parameters()), [])
-        if not reading.is_healthy and self._earlier is not None:
-            _, self._window.program = self._earlier
-            self._failed(reading)
 
     def _check_thrown_away(self, losses: list[torch.Tensor]) -> None:
         """Look at a loss that the loop did not use, perhaps because it was bad."""
@@ -387,7 +380,7 @@ class TorchMonitor(Looking):
         if self._deferred is not None and not self._window.is_empty:
             self._keep_program()
         self.step += 1
-        self.clip = None
+        self.clip, self._handed = None, []
         self._is_bad = self._is_abandoned = False
         self._fleet.stepped.clear()
         self._let_go()
