@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from numcheck_torch.kinds import bytes_of
 from numcheck_torch.trees import tensors
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Aside:
         read, made = list(tensors((args, kwargs))), list(tensors(out))
         if function in _CONSTANTS:
             self._constants.update((id(t), t) for t in made)
-        size = sum(t.nbytes for t in (*read, *made))
+        size = sum(map(bytes_of, (*read, *made)))
         is_full = len(self._waiting) >= _MOST_OPERATORS
         if not read or is_full or self._bytes + size > _MOST_BYTES:
             return

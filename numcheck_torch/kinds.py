@@ -9,7 +9,9 @@ from typing import Final
 import torch
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-__all__ = ["PLAIN", "is_plain"]
+from numcheck_torch import modes
+
+__all__ = ["PLAIN", "bytes_of", "is_plain"]
 
 PLAIN: Final = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
 """Types whose values are those of their own memory. Other subclasses answer for
@@ -36,3 +38,15 @@ def is_plain(kind: type) -> bool:
     if not issubclass(kind, torch.Tensor) or issubclass(kind, _WITHOUT_VALUES):
         return False
     return kind.__torch_dispatch__ is _NOT_ITS_OWN
+
+
+def bytes_of(tensor: torch.Tensor) -> int:
+    """Return the size of what a tensor stores, which sparse ones do not tell.
+
+    Example:
+        >>> bytes_of(torch.zeros(3)), bytes_of(torch.eye(3).to_sparse())
+        (12, 60)
+    """
+    if tensor.layout is not torch.sparse_coo:
+        return tensor.nbytes
+    return modes.unseen(tensor._values).nbytes + modes.unseen(tensor._indices).nbytes

@@ -19,6 +19,7 @@ from numcheck_torch.aside import Aside
 from numcheck_torch.capture import Forward, Kept
 from numcheck_torch.events import Gradient, Operation, nth_slot, slots_read
 from numcheck_torch.graph import reaches
+from numcheck_torch.kinds import bytes_of
 from numcheck_torch.trees import flat, tensors
 
 if TYPE_CHECKING:
@@ -224,11 +225,11 @@ class Program:
         """Whether what it was given is small enough to be kept one step longer."""
         size = 0
         for kept in self.externals.values():
-            size += kept.tensor.nbytes
+            size += bytes_of(kept.tensor)
         for event in self.events:
             if isinstance(event, Forward):
                 for kept in event.kept:
-                    size += kept.tensor.nbytes
+                    size += bytes_of(kept.tensor)
         return size <= KEPT_BYTES
 
     @property
