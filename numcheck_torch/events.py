@@ -34,7 +34,7 @@ class Slot:
         self.index = index
 
 
-_slots: Final[list[Slot]] = []
+_slots: Final[dict[int, Slot]] = {}
 
 
 def nth_slot(index: int) -> Slot:
@@ -44,9 +44,8 @@ def nth_slot(index: int) -> Slot:
         >>> nth_slot(3).index, nth_slot(3) is nth_slot(3)
         (3, True)
     """
-    while index >= len(_slots):
-        _slots.append(Slot(len(_slots)))
-    return _slots[index]
+    # Programs of several threads ask at once: each number is one slot for all.
+    return _slots.get(index) or _slots.setdefault(index, Slot(index))
 
 
 @dataclasses.dataclass(slots=True)
