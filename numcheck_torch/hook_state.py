@@ -69,7 +69,10 @@ def places_of_code(model: torch.nn.Module) -> list[AttributePlace]:
     found: dict[tuple[int, str], AttributePlace] = {}
     for function in _functions(model):
         for table, name in _places(function):
-            found.setdefault((id(table.get(name)), name), (table, name))
+            value = table.get(name)
+            # Equal numbers are one object, wherever they are counted.
+            owner = table if isinstance(value, int | float) else value
+            found.setdefault((id(owner), name), (table, name))
     return list(found.values())
 
 

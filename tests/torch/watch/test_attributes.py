@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 from torch import nn
 
 import numcheck_torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Meter:
@@ -191,3 +194,28 @@ def test_what_hooks_keep_outside_the_module_is_as_in_a_plain_run() -> None:
             model(torch.ones(2, 3)).square().mean().backward()
             optimizer.step()
     assert (count, HEARD, heard) == (2, ["forward"] * 2, ["backward"] * 4)
+
+
+def test_hooks_that_count_alike_each_keep_their_own_count() -> None:
+    counts: list[Callable[[], int]] = []
+
+    def counter() -> Callable[..., None]:
+        count = 0
+
+        def hook(*_: Any) -> None:
+            nonlocal count
+            count += 1
+
+        counts.append(lambda: count)
+        return hook
+
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1))
+    for layer in model:
+        layer.register_forward_hook(counter())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with numcheck_torch.instrument(model, optimizer, every=1).numcheck:
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(torch.ones(2, 3)).square().mean().backward()
+            optimizer.step()
+    assert [count() for count in counts] == [2, 2]
