@@ -32,7 +32,7 @@ _LISTENING: Final[list[weakref.ref[Window]]] = []
 def listen(window: Window) -> None:
     """Write calls down in a window while the loss is under way in it."""
     if Function.__dict__["apply"] is _PLAIN:
-        Function.apply = classmethod(_apply)  # type: ignore[method-assign,assignment]
+        Function.apply = _HEARD  # type: ignore[method-assign]
     _LISTENING.append(weakref.ref(window))
 
 
@@ -43,7 +43,8 @@ def unlisten(window: Window | None) -> None:
         window: one of them; None for those that are gone.
     """
     _LISTENING[:] = [r for r in _LISTENING if r() not in (window, None)]
-    if not _LISTENING:
+    # What somebody else put there meanwhile is theirs.
+    if not _LISTENING and Function.__dict__["apply"] is _HEARD:
         Function.apply = _PLAIN  # type: ignore[method-assign]
 
 
@@ -79,3 +80,6 @@ def _written(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             # Run again, it would write to the program's own tensors.
             window.program.gap = "refusal.own_autograd_function"
     return out
+
+
+_HEARD: Final[Any] = classmethod(_apply)

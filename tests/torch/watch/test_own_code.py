@@ -59,6 +59,18 @@ def test_the_method_is_the_class_s_own_again_when_nobody_watches(
     assert "numcheck" not in torch.autograd.Function.apply.__func__.__code__.co_filename
 
 
+def test_what_others_put_in_the_method_s_place_stays_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(own_functions, "_LISTENING", [])
+    before: Any = vars(torch.autograd.Function)["apply"]
+    monkeypatch.setattr(torch.autograd.Function, "apply", before)
+    with numcheck_torch.instrument(nn.Linear(1, 1)).numcheck:
+        theirs = classmethod(vars(torch.autograd.Function)["apply"].__func__)
+        monkeypatch.setattr(torch.autograd.Function, "apply", theirs)
+    assert vars(torch.autograd.Function)["apply"] is theirs
+
+
 def as_a_method(optimizer: torch.optim.Optimizer) -> Callable[[], Any]:
     return optimizer.step
 
