@@ -27,6 +27,7 @@ class _Door:
     def __init__(self, owner: Any, name: str, inner: Callable[..., Any]) -> None:
         self.where = owner, name
         self.inner = inner
+        self.outer = _wrapper(self)
         self.ears: tuple[Ear, ...] = ()
 
 
@@ -55,7 +56,7 @@ def listen(
     door = getattr(function, "numcheck_door", None)
     if door is None:
         door = _Door(owner, name, function)
-        setattr(owner, name, _wrapper(door))
+        setattr(owner, name, door.outer)
         _OPEN.append(door)
 
     methods: list[Any] = [before, after]
@@ -75,7 +76,8 @@ def unlisten(owner: Any, name: str, listener: object | None) -> None:
         if known is not None and known is not listener:
             others.append(ear)
     door.ears = tuple(others)
-    if not door.ears:
+    # Somebody may have wrapped it since: then it stays, and only hands calls on.
+    if not door.ears and getattr(owner, name) is door.outer:
         setattr(owner, name, door.inner)
         _OPEN.remove(door)
 
