@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
@@ -145,6 +146,19 @@ class Surroundings:
     def restart(self) -> None:
         """Forget the forward operators of the last step."""
         self._forward = ForwardIndex()
+
+    @contextlib.contextmanager
+    def located(
+        self, line: SourceLine | None, scope: str, scope_type: str
+    ) -> Iterator[None]:
+        """Say where the operators of the block come from."""
+        before, self.line = self.line, line
+        self.scopes.push(scope, scope_type)
+        try:
+            yield
+        finally:
+            self.scopes.pop()
+            self.line = before
 
     def remember(self, site: int, phase: Phase) -> None:
         """Remember the first site of a call, for its backward operators."""

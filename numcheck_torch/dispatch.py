@@ -29,6 +29,8 @@ class UntracedMode(TorchDispatchMode):
     its code has the same effect for free, where this version of PyTorch can.
     """
 
+    supports_higher_order_operators = True
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)  # type: ignore[no-untyped-call]
         method = cls.__dict__.get("__torch_dispatch__")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from numcheck_torch.higher_order import run_inside
 from numcheck_torch.operators import describe
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class OtherFactor(TorchDispatchMode):
         tensor(2.)
     """
 
+    supports_higher_order_operators = True
+
     def __init__(self, factor: float, other: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.met = 0
@@ -60,7 +63,7 @@ class OtherFactor(TorchDispatchMode):
             if place is not None:
                 self.met += 1
                 args = (*args[:place], self._instead(args[place]), *args[place + 1 :])
-        return func(*args, **(kwargs or {}))
+        return run_inside(self, func, args, kwargs or {})
 
     def _is_factor(self, value: Any) -> bool:
         return float(value) == self._factor

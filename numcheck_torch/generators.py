@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from numcheck_torch.higher_order import run_inside
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -39,6 +41,8 @@ class PutBack(TorchDispatchMode):
         True
     """
 
+    supports_higher_order_operators = True
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._before: dict[int, tuple[torch.Generator, torch.Tensor]] = {}
@@ -60,7 +64,7 @@ class PutBack(TorchDispatchMode):
         for value in (*args, *given.values()):
             if isinstance(value, torch.Generator) and id(value) not in self._before:
                 self._before[id(value)] = value, value.get_state()
-        return func(*args, **given)
+        return run_inside(self, func, args, given)
 
     def __exit__(self, *exception: object) -> None:
         """Leave the block, and put the generators back."""

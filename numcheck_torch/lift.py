@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_map_only
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.record.notice import notice
 from numcheck_torch.dtypes import LOW_PRECISION
+from numcheck_torch.higher_order import run_inside
 from numcheck_torch.operators import describe
 from numcheck_torch.scaled_products import wide_product
 
@@ -65,6 +66,8 @@ class Lift(TorchDispatchMode):
         (torch.float32, 70000.0)
     """
 
+    supports_higher_order_operators = True
+
     def __init__(self, dtype: torch.dtype | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._to = lifted_dtypes(dtype)
@@ -94,7 +97,7 @@ class Lift(TorchDispatchMode):
         args = self._rewrite(args, lift)
         keywords = self._rewrite(keywords, lift)
         product = wide_product(operator.name, operator.operands(args, keywords))
-        return func(*args, **keywords) if product is None else product
+        return run_inside(self, func, args, keywords) if product is None else product
 
     def _rewrite(self, tree: Any, lift: Callable[[torch.Tensor], torch.Tensor]) -> Any:
         tree = tree_map_only(torch.Tensor, lift, tree)

@@ -20,6 +20,7 @@ from numcheck_torch import modes
 from numcheck_torch.capture import RandomState
 from numcheck_torch.dispatch import UntracedMode
 from numcheck_torch.events import Operation
+from numcheck_torch.higher_order import is_higher_order
 from numcheck_torch.places import nearest_place
 from numcheck_torch.trees import map_tensors, tensors
 
@@ -212,6 +213,13 @@ _PLANS: Final[dict[int, _Plan]] = {}
 
 def _plan(func: Any) -> _Plan:
     """Return an operator's plan, made the first time it is asked for."""
+    if is_higher_order(func):
+        # What it computes of which operand, and whether it draws, is for it to know.
+        plan = _Plan(
+            func, func, is_silent=False, draws=True, written=frozenset(), is_flat=False
+        )
+        _PLANS[id(func)] = plan
+        return plan
     written: set[int | str] = set()
     is_flat = True
     for i, argument in enumerate(func._schema.arguments):

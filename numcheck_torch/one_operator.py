@@ -19,6 +19,7 @@ from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.measure.summary import Summary
 from numcheck.record.notice import notice
 from numcheck_torch.dispatch import Mode
+from numcheck_torch.higher_order import run_inside
 from numcheck_torch.lift import lifted_dtypes
 from numcheck_torch.operators import describe
 from numcheck_torch.statistics import summarize
@@ -65,10 +66,10 @@ class Alone(Mode):
         self, func: OpOverload, args: tuple[Any, ...], given: dict[str, Any]
     ) -> Any:
         if describe(func).name != self._op or self.result is not None:
-            return func(*args, **given)
+            return run_inside(self, func, args, given)
         if self._before:
             self._before -= 1
-            return func(*args, **given)
+            return run_inside(self, func, args, given)
         here = self._change((args, given))
         self.operands = _held(here)
         found = func(*args, **given)
@@ -106,6 +107,8 @@ class OneByOne(TorchDispatchMode):
     Args:
         device: the device to wait for.
     """
+
+    supports_higher_order_operators = True
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import torch
 
 from numcheck_torch.families import classify, is_overwriting
+from numcheck_torch.higher_order import is_higher_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +59,8 @@ _OPERANDS: Final = frozenset(
     }
 )
 
+_POSITIONS: Final = tuple(f"argument{i}" for i in range(32))
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Operator:
@@ -75,6 +78,7 @@ class Operator:
         is_silent: whether it has nothing to record.
         is_unfinished: whether its outputs must not be read yet when it returns: a
             collective goes on until it is waited for.
+        is_calling: whether it calls functions it is given.
     """
 
     name: str
@@ -88,6 +92,7 @@ class Operator:
     is_silent: bool
     is_unfinished: bool
     arguments: tuple[str, ...]
+    is_calling: bool = False
 
     def operands(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -155,6 +160,8 @@ def describe(overload: OpOverload) -> Operator:
         >>> describe(torch.ops.aten.add_.Tensor).written
         ((0, 'self'),)
     """
+    if is_higher_order(overload):
+        return _calling(str(overload))
     schema = overload._schema
     namespace, _, name = schema.name.partition("::")
     family, effect = classify(namespace, name)
@@ -182,6 +189,25 @@ def describe(overload: OpOverload) -> Operator:
         is_silent=namespace in _SILENT_NAMESPACES,
         is_unfinished=family == "collective" and name != "wait_tensor",
         arguments=tuple(a.name for a in schema.arguments),
+    )
+
+
+def _calling(name: str) -> Operator:
+    """Return the facts of an operator without a schema."""
+    family, effect = classify("", name)
+    return Operator(
+        name=f"higher_order.{name}",
+        family="attention" if "attention" in name else family,
+        effect=effect,
+        written=(),
+        discarded=frozenset(),
+        is_view=False,
+        is_foreach=False,
+        is_random=False,
+        is_silent=False,
+        is_unfinished=False,
+        arguments=_POSITIONS,
+        is_calling=True,
     )
 
 

@@ -22,6 +22,7 @@ from numcheck_torch.anchors import Anchors, is_anchor
 from numcheck_torch.calls import Call, Surroundings, outputs_of, returned
 from numcheck_torch.dispatch import LiveMode, Mode
 from numcheck_torch.graph_runs import GraphRuns
+from numcheck_torch.higher_order import run_inside
 from numcheck_torch.layers import Layers
 from numcheck_torch.meters import ExtremesMeter, FullMeter
 from numcheck_torch.npu import lens
@@ -197,10 +198,7 @@ class Recorder:
     def keep(self, tensor: torch.Tensor, op: str, role: Role) -> int:
         """Add a value the step hands back, and return its site.
 
-        Args:
-            tensor: the value as it is now.
-            op: ``loss``, ``output:NAME``, ``gradient:NAME``, ``parameter:NAME``…
-            role: what it is to the user.
+        Its `op` is ``loss``, ``output:NAME``, ``gradient:NAME``, ``parameter:NAME``…
         """
         (site,) = self.keep_all([(tensor, op)], role)
         return site
@@ -220,18 +218,11 @@ class Recorder:
         finally:
             self._log.phase = before
 
-    @contextlib.contextmanager
     def located(
         self, line: SourceLine | None, scope: str = "", scope_type: str = ""
-    ) -> Iterator[None]:
+    ) -> contextlib.AbstractContextManager[None]:
         """Say where the operators of the block come from, when they are re-run."""
-        before, self._around.line = self._around.line, line
-        self._around.scopes.push(scope, scope_type)
-        try:
-            yield
-        finally:
-            self._around.scopes.pop()
-            self._around.line = before
+        return self._around.located(line, scope, scope_type)
 
     def finish(self) -> None:
         """Read what was measured, in one transfer, into the builder.
@@ -284,6 +275,8 @@ class Recorder:
                 self._attempt(self._repeat, rehearsal, entry, args, kwargs, result)
                 return result
         operator = describe(overload)
+        if operator.is_calling:
+            return self._record_calling(Call(overload, operator, args, kwargs))
         is_passed = self.anchors is not None and not is_anchor(operator)
         is_passed |= operator.is_silent or self._graphs.is_paused
         if is_passed or self.failure is not None:
@@ -294,6 +287,20 @@ class Recorder:
         result = overload(*args, **kwargs)
         self._attempt(self._after, call, result)
         return result
+
+    def _record_calling(self, call: Call) -> Any:
+        """Run an operator that calls functions; record what they call, or it."""
+        if self.failure is not None or self._graphs.is_paused:
+            return call.overload(*call.args, **call.kwargs)
+        result = run_inside(self.mode, call.overload, call.args, call.kwargs)
+        if self.anchors is None or is_anchor(call.operator):
+            self._attempt(self._after_calling, call, result)
+        return result
+
+    def _after_calling(self, call: Call, result: Any) -> None:
+        if None in [self._log.memory.find(t) for _, t, _ in returned(result)]:
+            self._before(call)
+            self._after(call, result)
 
     def _repeat(
         self,

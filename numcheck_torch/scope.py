@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Self
 
+import torch
 from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
@@ -102,10 +103,14 @@ class ModuleStack:
         del self._stack[1:]
 
     def _enter(self, module: nn.Module, args: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
         name = self._names.get(id(module))
         self.push(self.top[0] if name is None else name, type(module).__name__)
 
     def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
         if self.on_leave is not None:
             # The root may have been entered before anybody followed.
             path = self._names.get(id(module), self.top[0])

@@ -10,9 +10,11 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Sizes", "expression_of"]
+__all__ = ["Sizes", "expression_of", "sizes_given"]
 
 Shape = tuple[int, ...]
+Given = tuple[int, int | None, Any]
+"""Position of an argument, a dimension of it or None, and the size it says."""
 
 
 def expression_of(size: Any) -> Any:
@@ -25,16 +27,39 @@ def expression_of(size: Any) -> Any:
     return size.node.expr if isinstance(size, torch.SymInt) else int(size)
 
 
+def sizes_given(values: Sequence[Any]) -> list[Given]:
+    """Return the symbolic sizes that a graph's arguments say, each once.
+
+    Args:
+        values: fake values of the arguments; those that are sizes go first.
+
+    Example:
+        >>> sizes_given([torch.ones(3), 4])
+        []
+    """
+    found: dict[Any, Given] = {}
+    for position, value in enumerate(values):
+        if isinstance(value, torch.SymInt):
+            size = expression_of(value)
+            found.setdefault(size, (position, None, size))
+    for position, value in enumerate(values):
+        if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+            for dim, size in enumerate(map(expression_of, value.shape)):
+                if not isinstance(size, int):
+                    found.setdefault(size, (position, dim, size))
+    return list(found.values())
+
+
 class Sizes:
     """The shapes of a graph's tensors as functions of its symbolic arguments.
 
     Args:
-        arguments: position of each symbolic argument, and its symbol.
+        arguments: see `sizes_given`.
         shapes: numbers and expressions, one tuple for each tensor.
     """
 
     def __init__(
-        self, arguments: Sequence[tuple[int, Any]], shapes: Sequence[tuple[Any, ...]]
+        self, arguments: Sequence[Given], shapes: Sequence[tuple[Any, ...]]
     ) -> None:
         self._arguments = tuple(arguments)
         self._shapes = tuple(shapes)
@@ -43,12 +68,15 @@ class Sizes:
 
     def of(self, args: Sequence[Any]) -> list[Shape]:
         """Return the shapes in a run with the given arguments."""
-        values = tuple(int(args[position]) for position, _ in self._arguments)
+        values = tuple(
+            int(args[at] if dim is None else args[at].shape[dim])
+            for at, dim, _ in self._arguments
+        )
         found = self._known.get(values)
         if found is None:
             bound = {
                 symbol: value
-                for (_, symbol), value in zip(self._arguments, values, strict=True)
+                for (_, _, symbol), value in zip(self._arguments, values, strict=True)
             }
             found = [_evaluated(shape, bound) for shape in self._shapes]
             self._known[values] = found

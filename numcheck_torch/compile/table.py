@@ -15,9 +15,10 @@ from torch.fx.experimental.symbolic_shapes import (
 
 from numcheck_torch.compile.again import Computed
 from numcheck_torch.compile.parts import parts_of
-from numcheck_torch.compile.sizes import Sizes, expression_of
+from numcheck_torch.compile.sizes import Sizes, expression_of, sizes_given
 from numcheck_torch.dtypes import MONOTONE, format_name
 from numcheck_torch.families import classify
+from numcheck_torch.higher_order import is_higher_order
 from numcheck_torch.monotone import WORTH_IT, change_of
 from numcheck_torch.operators import describe
 
@@ -105,24 +106,27 @@ def tabulate(
     graph = module.graph
     references: dict[torch.fx.Node, Reference] = {}
     rows: list[Row] = []
-    arguments: list[tuple[int, Any]] = []
     known = joint.forward if phase == "backward" else None
     again = {} if known is None else known.again(graph)
-    for position, node in enumerate(graph.find_nodes(op="placeholder")):
-        references[node] = ("input", position)
-        if isinstance(_value(node), torch.SymInt):
-            arguments.append((position, expression_of(_value(node))))
+    inputs = graph.find_nodes(op="placeholder")
+    references.update((node, ("input", i)) for i, node in enumerate(inputs))
+    arguments = sizes_given(list(map(_value, inputs)))
+    known_sizes = {size: 1 for _, _, size in arguments}
     for node in graph.nodes:
         if node.op == "call_function" and isinstance(_value(node), torch.Tensor):
             place = joint.place(_maker(node)[0], phase)
             references[node] = ("row", len(rows))
-            rows.append(_row(node, place, references, rows, again.get(node)))
+            row = _row(node, place, references, rows, again.get(node))
+            if not _are_numbers(_shape(_value(node)), known_sizes):
+                row = dataclasses.replace(row, is_measured=False)
+            rows.append(row)
     for number, parts in parts_of(rows).items():
         rows[number] = dataclasses.replace(rows[number], parts=parts)
     if known is None:
         numbers = {row.node: number for number, row in enumerate(rows)}
         known = joint.forward = Computed(graph, numbers)
-    sized = [_shape(_value(row.node)) for row in rows]
+    shapes = [_shape(_value(row.node)) for row in rows]
+    sized = [s if _are_numbers(s, known_sizes) else None for s in shapes]
     returned: Any = graph.output_node().args[0]
     return GraphTable(
         phase=phase,
@@ -153,7 +157,7 @@ def _row(
         effect = "cast" if _is_cast(maker, value) else "move"
     site = dataclasses.replace(
         place,
-        op=str(maker.target),
+        op=str(_operator(maker)),
         output=output,
         dtype=format_name(value.dtype),
         effect=effect,
@@ -212,18 +216,32 @@ def _value(node: torch.fx.Node) -> Any:
 
 def _maker(node: torch.fx.Node) -> tuple[torch.fx.Node, int]:
     """Return the operator's node and which of its outputs a node stands for."""
-    if node.target is operator.getitem:
+    output: int | None = None
+    while node.target is operator.getitem:
         source, index = node.args[0], node.args[1]
-        if isinstance(source, torch.fx.Node) and isinstance(index, int):
-            return source, index
-    return node, 0
+        if not isinstance(source, torch.fx.Node) or not isinstance(index, int):
+            break
+        # Of outputs inside outputs the innermost number is the operator's own.
+        output = index if output is None else output
+        node = source
+    return node, output or 0
+
+
+def _operator(node: torch.fx.Node) -> Any:
+    """Return what computes, where another operator minds its random numbers."""
+    target, given = node.target, node.args[:2]
+    if is_higher_order(target) and str(target).endswith("_rng_state"):
+        operators = [a for a in given if isinstance(a, torch._ops.OpOverload)]
+        return operators[0] if operators else target
+    return target
 
 
 def _kind(node: torch.fx.Node) -> tuple[Family, Effect]:
-    if isinstance(node.target, torch._ops.OpOverload):
-        known = describe(node.target)
+    target = _operator(node)
+    if isinstance(target, torch._ops.OpOverload):
+        known = describe(target)
         return known.family, known.effect
-    return classify("", getattr(node.target, "__name__", ""))
+    return classify("", getattr(target, "__name__", ""))
 
 
 def _operands(node: torch.fx.Node) -> list[torch.fx.Node]:
@@ -282,6 +300,15 @@ def _shape(value: torch.Tensor) -> tuple[Any, ...] | None:
     if free_unbacked_symbols(value):
         return None
     return tuple(expression_of(size) for size in value.shape)
+
+
+def _are_numbers(shape: tuple[Any, ...] | None, known: Mapping[Any, int]) -> bool:
+    """Whether the arguments of a run say what a tensor's sizes are."""
+    return shape is not None and not any(
+        getattr(size.xreplace(known), "free_symbols", ())
+        for size in shape
+        if not isinstance(size, int)
+    )
 
 
 def _is_readable(value: torch.Tensor, site: Site) -> bool:

@@ -65,6 +65,8 @@ def step_by_step(
 class _Between(TorchDispatchMode):
     """Rounds what every arithmetic operator gives."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, arithmetic: Arithmetic, dtype: torch.dtype) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._output = arithmetic.output

@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_iter, tree_map_only
 
 from numcheck.formats import Format
 from numcheck_torch.dtypes import format_name
+from numcheck_torch.higher_order import run_inside
 from numcheck_torch.kinds import is_plain
 from numcheck_torch.operators import describe
 from numcheck_torch.simulation.fused import FUSED, step_by_step
@@ -66,6 +67,7 @@ class Machine(TorchDispatchMode):
     """
 
     is_device = True
+    supports_higher_order_operators = True
 
     def __init__(self, profile: Profile) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -104,6 +106,8 @@ class Machine(TorchDispatchMode):
         if func is _UNSCALE and self.flag is not None:
             return self.flag.unscale(*args)
         operator, keywords = describe(func), kwargs or {}
+        if operator.is_calling:
+            return run_inside(self, func, args, keywords)
         self.roles.before(args)
         if operator.effect in ("compute", "cast") and not operator.is_silent:
             result = self._compute(func, operator, args, keywords)
