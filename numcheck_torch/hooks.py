@@ -54,7 +54,10 @@ class Listener(Protocol):
         """
 
     def after_call(self, out: object) -> None:
-        """Hear what the module returned; None after an exception."""
+        """Hear what the module returned."""
+
+    def call_failed(self, error: BaseException) -> None:
+        """Hear that the call ended in an error, which goes on afterwards."""
 
     def before_backward(self) -> None:
         """Hear that something is about to be differentiated into ``.grad``."""
@@ -174,7 +177,11 @@ class Hooks:
             if torch.compiler.is_compiling():
                 return
             listener = reference()
-            if listener is not None and module is subject():
+            if listener is None or module is not subject():
+                return
+            if out is None and (error := _error_of(sys._getframe(1))) is not None:
+                listener.call_failed(error)
+            else:
                 listener.after_call(out)
 
         return after
@@ -242,3 +249,10 @@ class Hooks:
         listener = self._listener()
         if listener is not None:
             listener.before_scale_update(args[0])
+
+
+def _error_of(frame: FrameType) -> BaseException | None:
+    """Return the error that a frame is handling; None for one from further out."""
+    error = sys.exc_info()[1]
+    trace = None if error is None else error.__traceback__
+    return error if trace is not None and trace.tb_frame is frame else None

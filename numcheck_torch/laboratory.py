@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from numcheck.diagnose.laboratory import CannotRunError, Outcome
 from numcheck.record.notice import notice
@@ -19,7 +20,7 @@ from numcheck_torch.statistics import WITHOUT_FLOAT64
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numcheck.record.site import Site
+    from numcheck.record.site import Role, Site
     from numcheck.record.trace import Trace
     from numcheck_torch.compiled_parts import CompiledParts
 
@@ -44,6 +45,38 @@ class TorchLaboratory(RepeatedStep):
         recorder = Recorder(builder, modules=self.model, measure="full", exponents=True)
         self._record(recorder)
         return builder.build(**self._meta)
+
+    def until_error(self, kind: type[Exception]) -> Trace | None:
+        """Run the step up to the error that its last call ends in.
+
+        Args:
+            kind: of which class that error is.
+
+        Returns:
+            Its trace, where the value that the error is about is not finite.
+        """
+        from numcheck_torch.last_values import LastValues
+        from numcheck_torch.recorder import Recorder
+
+        builder = TraceBuilder(self.step)
+        recorder = Recorder(builder, modules=self.model, measure="full", exponents=True)
+        blamed: torch.Tensor | None = None
+        with self._ready(), recorder:
+            self._batch.name_sources(recorder)
+            values = LastValues()
+            try:
+                with values:
+                    self._run()
+            except kind as error:
+                with _disable_current_modes():
+                    blamed = values.blamed(error)
+            if blamed is not None:
+                has_nan = bool(blamed.isnan().any())
+                # What was only moved is no harm where it is an output.
+                role: Role = "checked" if has_nan else "output"
+                recorder.keep(blamed, f"output:{kind.__name__}", role)
+        recorder.finish()
+        return None if blamed is None else builder.build(**self._meta)
 
     def as_compiled(self, parts: CompiledParts) -> Trace:
         """Run the step unchanged as its compiled form runs it, its graphs observed."""

@@ -6,11 +6,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import torch
+
 from numcheck.diagnose.laboratory import CannotRunError
 from numcheck_torch import modes
 from numcheck_torch.bench import Bench
 from numcheck_torch.deferred import Deferred
 from numcheck_torch.distributed.sharding import is_spread
+from numcheck_torch.graph import reaches
 from numcheck_torch.optimizers import settings_of
 from numcheck_torch.sentinel import at_a_glance, look
 from numcheck_torch.states import small_states
@@ -18,16 +21,18 @@ from numcheck_torch.states import small_states
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import torch
-
     from numcheck.diagnose.incident import Setting
     from numcheck.diagnose.still_watch import StillWatch
     from numcheck_torch.boundary import Checked
+    from numcheck_torch.engine import EngineRun
     from numcheck_torch.laboratory import TorchLaboratory
     from numcheck_torch.program import Program
     from numcheck_torch.sentinel import Reading
 
 __all__ = ["Looking"]
+
+_LOSSES = 64
+"""Losses kept of a step whose module's calls cannot be heard."""
 
 
 class Looking(Bench):
@@ -36,12 +41,19 @@ class Looking(Bench):
     _deferred: Deferred | None = None
     _still: StillWatch
     _is_bad = False
+    _told_uncalled = False
     _put_off: tuple[int, Program, Reading] | None = None
 
     def _failed(self, reading: Reading, *, unscaled: bool = False) -> None:
         raise NotImplementedError
 
     def _healthy(self) -> None:
+        raise NotImplementedError
+
+    def _settle(self) -> None:
+        raise NotImplementedError
+
+    def _check(self, found_inf: torch.Tensor | None = None) -> None:
         raise NotImplementedError
 
     def known_settings(self) -> Mapping[str, Setting]:
@@ -71,6 +83,30 @@ class Looking(Bench):
         reading = modes.outside(look, gradients, losses, checks=checks, **others)
         self._bad_checks = reading.checked
         return reading
+
+    def _hear_unread(self, run: EngineRun) -> None:
+        """Keep the loss of a step whose calls of the module cannot be heard.
+
+        So it is inside a compiled function, and where the module returns a generator.
+        """
+        window = self._window
+        if not (self._told_uncalled and run.accumulates and window.is_empty):
+            return
+        own = {id(p) for _, p in self._parameters.named(self.step)}
+        losses = [r for r in run.roots if isinstance(r, torch.Tensor)]
+        if reaches(losses, (), own):
+            if self._fleet.stepped:
+                self._settle()
+            window.losses = [*window.losses, *(r.detach() for r in losses)][-_LOSSES:]
+
+    def _check_uncalled(self, found_inf: torch.Tensor | None) -> None:
+        """Look at the gradients of a module that the loop does not call itself."""
+        if self._fleet.stepped or not self._parameters.gradients(self.step):
+            return
+        if not self._told_uncalled:
+            self._told_uncalled = True
+            self.observe(note="notice.uncalled")
+        self._check(found_inf=found_inf)
 
     def _check_last_update(self) -> None:
         """Look at what the last update left, since no step will."""

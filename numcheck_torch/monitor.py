@@ -15,6 +15,7 @@ from numcheck_torch.batch_watch import look_at_batch
 from numcheck_torch.boundary import BOUNDARY
 from numcheck_torch.clipping import tell_clipped_away
 from numcheck_torch.distributed import together
+from numcheck_torch.failed_call import MOST_IN_VAIN, explain
 from numcheck_torch.guard import guarded
 from numcheck_torch.handed_out import HandedOut
 from numcheck_torch.hooks import Hooks
@@ -65,9 +66,9 @@ class TorchMonitor(HandedOut):
         self._audit_due = options.audit_first
         self._still = StillWatch()
         self._waits = sync
-        self._told_uncalled = False
         self._batches = BatchWatch(self.rank) if options.check_data else None
         self._withheld: Withheld | None = None
+        self._in_vain = 0
         self.hooks = Hooks(parts, self)
         self._leave_exit = close_at_exit(self)
 
@@ -145,6 +146,16 @@ class TorchMonitor(HandedOut):
         if self._window.leave(out):
             self.hold(self._core.lasting())
 
+    @guarded("fault.after_call")
+    def call_failed(self, error: BaseException) -> None:
+        """See whether the call failed over a NaN or Inf in it."""
+        if self._saving is not None and self._window.is_outermost:
+            self._saving.rest()
+        call = self._window.fail()
+        if call is not None and self._in_vain < MOST_IN_VAIN and self.ranks.is_alone:
+            with self._live.suspended():
+                self._in_vain += not explain(self, call, error)
+
     @guarded("fault.before_engine")
     def before_backward(self) -> None:
         """Take the tape off before the gradients at the loss are made."""
@@ -159,6 +170,7 @@ class TorchMonitor(HandedOut):
     def after_engine(self, run: EngineRun, result: tuple[Any, ...]) -> None:
         """Write down what was differentiated."""
         if not self._window.after_engine(run, result):
+            self._hear_unread(run)
             return
         self.scale.recognise(self._window.program)
         if self._fleet.is_empty and (run.accumulates or self._takes(run, result)):
@@ -273,15 +285,6 @@ class TorchMonitor(HandedOut):
             self._clipped_away(self.clip[1])
         else:
             self._healthy()
-
-    def _check_uncalled(self, found_inf: torch.Tensor | None) -> None:
-        """Look at the gradients of a module that the loop does not call itself."""
-        if self._fleet.stepped or not self._parameters.gradients(self.step):
-            return
-        if not self._told_uncalled:
-            self._told_uncalled = True
-            self.observe(note="notice.uncalled")
-        self._check(found_inf=found_inf)
 
     def _failed(self, reading: Reading, *, unscaled: bool = False) -> None:
         """Find out why the present step is bad, and do what the user asked for."""

@@ -77,6 +77,9 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
     """Return the part of a tensor that lives in this process, as plain strided."""
     if type(tensor) is not torch.Tensor and hasattr(tensor, "to_local"):
         tensor = tensor.to_local()
+    if tensor.is_nested and tensor.layout is torch.strided:
+        parts = [part.reshape(-1) for part in tensor.unbind()]
+        return torch.cat(parts) if parts else torch.zeros(0)
     return tensor.coalesce().values() if tensor.is_sparse else tensor
 
 

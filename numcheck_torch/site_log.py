@@ -7,6 +7,9 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+import torch
+
+from numcheck.diagnose.laboratory import CannotRunError
 from numcheck.record.columns import SummaryColumns
 from numcheck.record.site import Site
 from numcheck_torch.dataflow import Memory, Stale
@@ -16,8 +19,6 @@ from numcheck_torch.monotone import WORTH_IT, change_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-
-    import torch
 
     from numcheck.record.site import Effect, Phase, Role
     from numcheck.record.trace import TraceBuilder
@@ -343,6 +344,9 @@ def _is_moved(site: Site) -> bool:
 
 
 def _site(op: str, tensor: torch.Tensor, **fields: Any) -> Site:
+    if tensor.is_nested and tensor.layout is torch.strided:
+        # It has no shape, and most of what would measure it refuses it.
+        raise CannotRunError("refusal.nested")
     return Site(
         index=-1,
         op=op,

@@ -154,14 +154,27 @@ class Window:
             if not any(t.requires_grad for t in returned):
                 return False
             call.outputs = tuple(map(program.made, returned))
-        model = call.module
-        call.buffers = self._known[id(model)][0].after(model, call.buffers)
-        if call.host is not None:
-            call.host = self._host.after(call.host)
+        self._complete(call)
         program.called(call)
         self.is_fresh = True
         self._resume()
         return True
+
+    def fail(self) -> Forward | None:
+        """Count out a call that ended in an error; what it was given, where kept."""
+        if self._depth.now == 0 or self._depth.leave() > 0:
+            return None
+        call, self._call = self._call, None
+        if call is not None:
+            self._complete(call)
+        return call
+
+    def _complete(self, call: Forward) -> None:
+        """Note what a call that is over changed."""
+        model = call.module
+        call.buffers = self._known[id(model)][0].after(model, call.buffers)
+        if call.host is not None:
+            call.host = self._host.after(call.host)
 
     def before_backward(self) -> None:
         """Take the tape off; it would see the gradients being made at the loss."""
