@@ -21,12 +21,15 @@ from numcheck_torch.transforms import transform
 from numcheck_torch.trees import tensors
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numcheck_torch.window import Window
 
 __all__ = ["listen", "unlisten"]
 
 _PLAIN: Final = Function.__dict__["apply"]
 _LISTENING: Final[list[weakref.ref[Window]]] = []
+_REFUSAL: Final = "refusal.own_autograd_function"
 
 
 def listen(window: Window) -> None:
@@ -61,25 +64,54 @@ def _apply(cls: type[Function], *args: Any, **kwargs: Any) -> Any:
 
 def _written(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function, and write the call down where it reads a value of a step's."""
-    read = list(tensors((args, kwargs)))
     windows = [w for reference in _LISTENING if (w := reference()) and w.is_open]
-    reading = [w for w in windows if any(map(w.program.concerns, read))]
-    place = nearest_place(sys._getframe(2))
-    given = [(t, t._version) for t in read if not t.is_inference()]
     with contextlib.ExitStack() as stack:
-        notes = [
-            stack.enter_context(w.written_as_one(cls.apply, args, kwargs, place))
-            for w in reading
-        ]
+        try:
+            finish = _begun(cls, args, kwargs, windows, stack)
+        except Exception:  # noqa: BLE001 - the user's call runs whatever it is given
+            finish = _give_up(windows)
         out = _PLAIN.__func__(cls, *args, **kwargs)
+        try:
+            finish(out)
+        except Exception:  # noqa: BLE001 - as above, of what it returned
+            _give_up(windows)
+    return out
+
+
+def _begun(
+    cls: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    windows: list[Window],
+    stack: contextlib.ExitStack,
+) -> Callable[[object], None]:
+    """Begin to write a call down; return what to do with its result."""
+    read = list(tensors((args, kwargs)))
+    reading = [w for w in windows if any(map(w.program.concerns, read))]
+    place = nearest_place(sys._getframe(3))
+    given = [(t, t._version) for t in read if not t.is_inference()]
+    notes = [
+        stack.enter_context(w.written_as_one(cls.apply, args, kwargs, place))
+        for w in reading
+    ]
+
+    def finish(out: object) -> None:
         for note in notes:
             note(out)
-    written = [t for t, version in given if t._version != version]
-    for window in reading:
-        if not all(map(window.program.is_own, written)):
-            # Run again, it would write to the program's own tensors.
-            window.program.gap = "refusal.own_autograd_function"
-    return out
+        written = [t for t, version in given if t._version != version]
+        for window in reading:
+            if not all(map(window.program.is_own, written)):
+                # Run again, it would write to the program's own tensors.
+                window.program.gap = _REFUSAL
+
+    return finish
+
+
+def _give_up(windows: list[Window]) -> Callable[[object], None]:
+    """Say that steps cannot be run again: a call of theirs could not be written."""
+    for window in windows:
+        window.program.gap = _REFUSAL
+    return lambda _: None
 
 
 _HEARD: Final[Any] = classmethod(_apply)

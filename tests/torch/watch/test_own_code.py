@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +19,7 @@ from numcheck.errors import NonFiniteError
 from numcheck_torch import own_functions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 class Rooted(torch.autograd.Function):
@@ -69,6 +70,45 @@ def test_what_others_put_in_the_method_s_place_stays_theirs(
         theirs = classmethod(vars(torch.autograd.Function)["apply"].__func__)
         monkeypatch.setattr(torch.autograd.Function, "apply", theirs)
     assert vars(torch.autograd.Function)["apply"] is theirs
+
+
+class Closed(Mapping[str, Any]):
+    """Settings that cannot be walked through."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[str]:
+        raise RuntimeError("closed")
+
+    def __getitem__(self, name: str) -> Any:
+        return 1.0
+
+
+class Configured(torch.autograd.Function):
+    """A square that is given settings, and may return them."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, given: Any, back: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x.square(), back
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor, _: Any) -> Any:
+        return 2 * ctx.saved_tensors[0] * gradient, None, None
+
+
+@pytest.mark.parametrize("settings", [(Closed(), None), (None, Closed())])
+def test_a_function_gets_and_returns_what_nobody_else_can_read(settings: Any) -> None:
+    model = numcheck_torch.instrument(nn.Linear(3, 2), audit_first=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    out, back = Configured.apply(model(torch.ones(4, 3)), *settings)
+    assert back is settings[1]
+    (out.mean() * torch.nan).backward()
+    with pytest.raises(NonFiniteError):
+        optimizer.step()
+    model.numcheck.close()
+    assert [e.value for e in model.numcheck.events if e.name == "fault"] == []
 
 
 def as_a_method(optimizer: torch.optim.Optimizer) -> Callable[[], Any]:
