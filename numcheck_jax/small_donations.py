@@ -12,6 +12,8 @@ import jax.numpy as jnp
 from numcheck_jax.capture import is_deleted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numcheck_jax.capture import Call
 
 __all__ = ["SmallDonations"]
@@ -46,7 +48,7 @@ class SmallDonations:
         if not at or len(at) > _LEAVES or call.treedef != self._structure:
             return call
         given = [call.given[i] for i in at]
-        if not all(_is_here(x) for x in given) or sum(x.nbytes for x in given) > _BYTES:
+        if not _are_on_one_device(given) or sum(x.nbytes for x in given) > _BYTES:
             return call
         leaves = list(call.leaves)
         for i, copied in zip(at, _copies(given), strict=True):
@@ -54,12 +56,13 @@ class SmallDonations:
         return dataclasses.replace(call, leaves=tuple(leaves))
 
 
-def _is_here(leaf: Any) -> bool:
-    """Whether a leaf is an array on one device of this process, not yet consumed."""
-    if not isinstance(leaf, jax.Array) or isinstance(leaf, jax.core.Tracer):
-        return False
-    return not leaf.is_deleted() and leaf.is_fully_addressable and _is_single(leaf)
-
-
-def _is_single(leaf: jax.Array) -> bool:
-    return len(leaf.sharding.device_set) == 1
+def _are_on_one_device(leaves: Sequence[Any]) -> bool:
+    """Whether leaves are arrays of this process, not yet consumed, on one device."""
+    devices: set[jax.Device] = set()
+    for leaf in leaves:
+        if not isinstance(leaf, jax.Array) or isinstance(leaf, jax.core.Tracer):
+            return False
+        if leaf.is_deleted() or not leaf.is_fully_addressable:
+            return False
+        devices |= leaf.sharding.device_set
+    return len(devices) == 1

@@ -58,6 +58,23 @@ def test_fault_of_a_step_that_consumes_a_small_state_is_named(
     assert [(f.site.op, f.step) for f in step.numcheck.findings] == [("log", 2)]
 
 
+def test_states_that_are_consumed_on_several_devices_are_watched() -> None:
+    update = jax.jit(lambda s, x: (s - jnp.log(x), (s * x).sum()), donate_argnums=0)
+
+    def both(a: Any, b: Any, x: Any, y: Any) -> Any:
+        return update(a, x), update(b, y)
+
+    one, other = jax.devices()[:2]
+    at = [jax.device_put(ONES, d) for d in (one, other)]
+    step = numcheck_jax.instrument(both, on_error="record")
+    a, b = (jax.device_put(2 * ONES, d) for d in (one, other))
+    for sign in (1, 1, -1):
+        (a, _), (b, _) = step(a, b, sign * at[0], at[1])
+    step.numcheck.close()
+    assert not [e for e in step.numcheck.events if e.name == "fault"]
+    assert [f.step for f in step.numcheck.findings] == [2]
+
+
 CALLED: list[float] = []
 
 
