@@ -131,7 +131,7 @@ def _speaking(lang: str) -> Iterator[None]:
         yield
     finally:
         if before is None:
-            del os.environ["NUMCHECK_LANG"]
+            os.environ.pop("NUMCHECK_LANG", None)  # the script may have taken it out
         else:
             os.environ["NUMCHECK_LANG"] = before
 

@@ -208,6 +208,16 @@ def test_what_is_said_while_a_script_runs_is_in_the_language_asked_for(
     assert os.environ.get("NUMCHECK_LANG") == before
 
 
+def test_a_script_that_empties_its_environment_is_still_reported(
+    inputs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(monkeypatch, None)
+    monkeypatch.delenv("NUMCHECK_LANG", raising=False)
+    script = "import os\nos.environ.pop('NUMCHECK_LANG')\n"
+    Path(inputs["script"]).write_text(script, "utf-8")
+    assert ending("run", "--lang zh {script}", inputs) in (0, None)
+
+
 def test_a_script_that_goes_to_another_folder_takes_no_report_with_it(
     tmp_path: Path, inputs: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
