@@ -53,3 +53,22 @@ def test_nan_returned_beside_a_finite_training_is_told_unless_training_reads_it(
     found = [f for f in diagnose(story.incident()) if f.severity != "note"]
     assert [f.id for f in found] == told
     assert all(f.severity == "warning" for f in found)
+
+
+@pytest.mark.parametrize("role", ["operator", "constant"])
+def test_nan_that_the_program_wrote_for_no_examples_may_be_returned(
+    role: str,
+) -> None:
+    story = Story()
+    w = story.source("parameter", f32([1, 2]), "w")
+    none = story.op("sum", np.sum, story.op("fill", lambda: f32([0, 0])))
+    ratio = story.op("div", np.divide, none, none)
+    if role == "constant":
+        nan = story.source("constant", f32(np.nan))
+    else:
+        nan = story.op("fill", lambda n: n, f32(np.nan), effect="fill")
+    metric = story.op("select", lambda _, n: n, ratio, nan, effect="move")
+    story.keep("loss", story.op("sum", np.sum, w))
+    story.keep("gradient", w, "w")
+    story.keep("output", metric, "accuracy")
+    assert [f for f in diagnose(story.incident()) if f.severity != "note"] == []
