@@ -89,18 +89,10 @@ def diagnose(incident: Incident) -> tuple[Finding, ...]:
     if incident.departures is not None and not incident.reproduced:
         latent = [dataclasses.replace(f, severity="note") for f in found]
         found = []
-    hidden = [] if found else hidden_faults(incident, provenance)
-    if any(scene.is_reported for scene in hidden):
-        found = [_of_hidden(scene) for scene in hidden[:_MOST_FINDINGS]]
-    if not found and incident.departures is not None:
-        lost = departed(provenance, incident.departures, searches_scale=searches)
-        found = [_of_departed(incident, provenance, d) for d in lost[:_MOST_FINDINGS]]
     if not found:
-        found = _harmless(incident, provenance)
-    if not found:
-        found = [_of_hidden(scene) for scene in hidden[:_MOST_FINDINGS]]
-    if not found:
-        found = list(trends(incident))
+        found = _silent(incident, provenance, searches_scale=searches)
+    beside = [Scene(incident, provenance, o) for o in lost_aside(provenance)]
+    found += [_of_aside(scene) for scene in beside[:_MOST_FINDINGS]]
     only_flag = incident.settings.get("overflow_flag") is True
     if not (found or only_flag or incident.departures is not None):
         found = _unreproduced(incident) if incident.reproduced is False else []
@@ -108,6 +100,26 @@ def diagnose(incident: Incident) -> tuple[Finding, ...]:
     if incident.departures is not None:
         noted = (*noted, *health_notes(incident))
     return with_batch((*found, *latent, *noted), incident.batch)
+
+
+def _silent(
+    incident: Incident, provenance: Provenance, *, searches_scale: bool
+) -> list[Finding]:
+    """Return what went wrong without a NaN or Inf in what training keeps."""
+    hidden = hidden_faults(incident, provenance)
+    told = [_of_hidden(scene) for scene in hidden[:_MOST_FINDINGS]]
+    if any(scene.is_reported for scene in hidden):
+        return told
+    if incident.departures is not None:
+        lost = departed(provenance, incident.departures, searches_scale=searches_scale)
+        if lost:
+            return [
+                _of_departed(incident, provenance, d) for d in lost[:_MOST_FINDINGS]
+            ]
+    wiped = [Scene(incident, provenance, o) for o in smothered(provenance)]
+    if wiped:
+        return [_of_smothered(scene) for scene in wiped[:_MOST_FINDINGS]]
+    return told or list(trends(incident))
 
 
 def _unreproduced(incident: Incident) -> list[Finding]:
@@ -147,15 +159,6 @@ def _of_hidden(scene: HiddenScene) -> Finding:
         kind="departure",
         evidence=(*scene.evidence(finding.id), *finding.evidence),
     )
-
-
-def _harmless(incident: Incident, provenance: Provenance) -> list[Finding]:
-    """Return warnings of NaN and Inf that reached nothing which training keeps."""
-    wiped = [Scene(incident, provenance, o) for o in smothered(provenance)]
-    if wiped:
-        return [_of_smothered(scene) for scene in wiped[:_MOST_FINDINGS]]
-    beside = [Scene(incident, provenance, o) for o in lost_aside(provenance)]
-    return [_of_aside(scene) for scene in beside[:_MOST_FINDINGS]]
 
 
 def _of_smothered(scene: Scene) -> Finding:

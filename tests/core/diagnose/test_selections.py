@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from numcheck.diagnose import diagnose
+from numcheck.record import Event
 from tests.core.diagnose.story import Story
 
 f32 = np.float32
@@ -72,3 +73,15 @@ def test_nan_that_the_program_wrote_for_no_examples_may_be_returned(
     story.keep("gradient", w, "w")
     story.keep("output", metric, "accuracy")
     assert [f for f in diagnose(story.incident()) if f.severity != "note"] == []
+
+
+def test_nan_beside_the_training_hides_no_growth_of_its_loss() -> None:
+    story = Story(step=10)
+    w = story.source("parameter", f32([1, 2]), "w")
+    none = story.op("sum", np.sum, story.op("cast", lambda: f32([0, 0]), effect="cast"))
+    story.keep("loss", story.op("sum", np.sum, w))
+    story.keep("gradient", w, "w")
+    story.keep("output", story.op("div", np.divide, none, none), "accuracy")
+    history = tuple(Event("loss", i, 3.0**i) for i in range(10))
+    found = diagnose(story.incident(history=history))
+    assert [f.id for f in found if f.severity == "warning"] == ["N711", "N304"]
