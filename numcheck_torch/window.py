@@ -61,7 +61,7 @@ class Window:
         self._is_others = False
         self._was_open = False
         self._awaits_engine = False
-        self._is_taped = False
+        self._is_taped = self._was_taped = False
         self._waits_for: object = None
         self._depth = CallDepth()
         self._call: Forward | None = None
@@ -109,8 +109,8 @@ class Window:
         """
         if self._depth.enter(caller) > 1:
             return False
-        if self._is_taped:
-            self.pause()
+        self._was_taped = self.is_open
+        self.pause()
         return True
 
     @property
@@ -141,19 +141,17 @@ class Window:
         """Write the call down when it is over; whether it can be trained on."""
         if self._depth.now == 0:
             return False
-        if self._depth.leave() > 0 or self._call is None:
+        if self._depth.leave() > 0:
             return False
         call, self._call = self._call, None
+        returned = [out] if isinstance(out, torch.Tensor) else list(tensors(out))
+        if call is None or not any(t.requires_grad for t in returned):
+            if self._was_taped:
+                # A look aside, as at a teacher: another call's loss is under way.
+                self._resume()
+            return False
         program = self.program
-        if isinstance(out, torch.Tensor):
-            if not out.requires_grad:
-                return False
-            call.outputs = (program.made(out),)
-        else:
-            returned = list(tensors(out))
-            if not any(t.requires_grad for t in returned):
-                return False
-            call.outputs = tuple(map(program.made, returned))
+        call.outputs = tuple(map(program.made, returned))
         self._complete(call)
         program.called(call)
         self.is_fresh = True
@@ -314,7 +312,7 @@ class Window:
         """Let go of everything kept of the step, and begin the next."""
         if self._is_taped:
             self.pause()
-        self._awaits_engine = self.is_fresh = False
+        self._awaits_engine = self.is_fresh = self._was_taped = False
         self._waits_for = None
         self.losses = []
         if not self.program.is_untouched or self.program.events:
