@@ -137,13 +137,31 @@ def _replayed(
         monitor.fault("fault.replay")
         return _seen(monitor), None
     if _failed(trace, monitor.step):
-        return trace, True
+        if not _is_hidden(monitor, trace):
+            return trace, True
+        monitor.observe(note=notice("notice.not_replayed", why="refusal.loss_hidden"))
+        return _seen(monitor), None
     if (told := _asked_compiled(monitor, laboratory)) is not None:
         return told, False
     seen = monitor.observed()
     # A parameter that the step never read was bad before: there is nothing to repeat.
     is_left_over = not _failed(seen, monitor.step, updated=False)
     return seen, None if is_left_over and _failed(seen, monitor.step) else False
+
+
+def _is_hidden(monitor: TorchMonitor, trace: Trace) -> bool:
+    """Whether a step broke inside a loss whose operators nobody sees.
+
+    What came out of it then looks like a constant of the program.
+    """
+    if not monitor.program.hides_loss:
+        return False
+    view = trace.at(monitor.step)
+    returned = [view.summary(s) for s in view.kept() if s.role == "output"]
+    if any(held is not None and held.is_finite is False for held in returned):
+        return False
+    origins = trace_back(view).origins
+    return bool(origins) and all(o.site.role == "constant" for o in origins)
 
 
 def _seen(monitor: TorchMonitor) -> Trace:

@@ -36,6 +36,9 @@ MOST_CALLS = 64
 KEPT_BYTES = 16 << 20
 """Most bytes of batches and targets that are kept for one step more."""
 
+_COMPILED = "CompiledFunction"
+"""Name of what runs a compiled function; each has a class of its own."""
+
 LONGEST = 20_000
 """Events after which a step is no longer written down: something else runs here."""
 
@@ -246,6 +249,15 @@ class Program:
     def gradients(self) -> list[Gradient]:
         """The runs of the engine that went into ``.grad``."""
         return [e for e in self.events if isinstance(e, Gradient) and e.accumulates]
+
+    @property
+    def hides_loss(self) -> bool:
+        """Whether operators of the loss ran, or run again, where nobody sees them."""
+        if any(gradient.hides_loss for gradient in self.gradients):
+            return True
+        functions = (e.function for e in self.events if isinstance(e, Operation))
+        owners = (getattr(function, "__self__", None) for function in functions)
+        return any(getattr(o, "__name__", "") == _COMPILED for o in owners)
 
     def is_opaque(self, tensor: Any) -> bool:
         """Whether a tensor has a gradient that the program does not know about.

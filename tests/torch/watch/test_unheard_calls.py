@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch.utils._python_dispatch import _disable_current_modes
 
 import numcheck_torch
 
@@ -102,3 +105,53 @@ def test_a_bad_loss_of_strided_nested_tensors_is_found_and_said_to_be_closed() -
     assert (finding.site.op, finding.step, finding.severity) == ("loss", 2, "error")
     notes = [str(e.value) for e in monitor.events if e.name == "note"]
     assert any("not_replayed" in n and "refusal.nested" in n for n in notes)
+
+
+class Subclass(torch.Tensor):
+    """Any class of the user's own."""
+
+
+def of_a_subclass(out: torch.Tensor, constant: torch.Tensor) -> torch.Tensor:
+    return (out.as_subclass(Subclass).square() - constant).sqrt().mean()
+
+
+def unseen(graph: torch.fx.GraphModule, _: object) -> Callable[..., Any]:
+    """Compile to what no dispatch mode sees inside of, as kernels are."""
+
+    def run(*args: Any) -> Any:
+        with _disable_current_modes():
+            return graph(*args)
+
+    boxed: Callable[..., Any] = make_boxed_func(run)
+    return boxed
+
+
+def compiled() -> Callable[..., torch.Tensor]:
+    return torch.compile(
+        lambda out, constant: (out.square() - constant).sqrt().mean(),
+        backend=aot_autograd(fw_compiler=unseen),
+    )
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.parametrize("kind", ["subclass", "compiled"])
+def test_a_loss_that_hides_its_operators_says_so_and_watch_shows_them(
+    kind: str,
+) -> None:
+    loss_fn = of_a_subclass if kind == "subclass" else compiled()
+    model = nn.Linear(4, 1)
+
+    def loss(*, bad: bool) -> torch.Tensor:
+        return loss_fn(model(torch.rand(3, 4)), torch.tensor(10.0 if bad else 0.0))
+
+    monitor = trained(model, loss, bad_step=3)
+    (finding,) = monitor.findings
+    assert (finding.id, finding.site.op, finding.step) == ("N903", "loss", 3)
+    notes = [str(e.value) for e in monitor.events if e.name == "note"]
+    assert any("refusal.loss_hidden" in note for note in notes)
+
+    model = numcheck_torch.instrument(nn.Linear(4, 1), on_error="record")
+    shown: Any = cast("TorchMonitor", model.numcheck).watch(loss_fn)
+    shown(model(torch.rand(3, 4)), torch.tensor(10.0)).backward()
+    (finding,) = cast("TorchMonitor", model.numcheck).findings
+    assert (finding.site.op, finding.reproduced) == ("aten.sqrt.default", True)
