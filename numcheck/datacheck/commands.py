@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from numcheck.report.messages import LANGUAGES, text
+from numcheck.report.messages import text
+from numcheck.shared_options import lang_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +33,7 @@ _SOON_S = 1.0
 @click.option("--labels", multiple=True, metavar="NAME")
 @click.option("--ignore-index", default=-100)
 @click.option("--json", "as_json", is_flag=True)
-@click.option("--lang", type=click.Choice(LANGUAGES))
+@lang_option
 @click.pass_context
 def data(
     context: click.Context,
@@ -65,7 +66,10 @@ def data(
 
 def _checked(file: Path, settings: Settings, advance: Callable[[int], None]) -> Checked:
     """Return what a file shows, up to where it can be read."""
-    from numcheck.datacheck.checks.text_among_numbers import text_among_numbers
+    from numcheck.datacheck.checks.text_among_numbers import (
+        text_among_numbers,
+        without_text,
+    )
     from numcheck.datacheck.files import pieces
     from numcheck.datacheck.layout import is_numeric
     from numcheck.datacheck.page import Checked
@@ -90,9 +94,10 @@ def _checked(file: Path, settings: Settings, advance: Callable[[int], None]) -> 
         error = str(why)
     found = stream.subjects
     texts = tuple(text_among_numbers(cells) for cells in unread.values())
+    problems = without_text(stream.problems(), unread.values())
     return Checked(
         str(file),
-        (*stream.problems(), *texts),
+        (*problems, *texts),
         tuple(found),
         sum(math.prod(subject.shape) for subject in found.values()),
         tuple(skipped),

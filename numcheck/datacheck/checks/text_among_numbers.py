@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from numcheck.datacheck.problem import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numcheck.datacheck.piece import Unread
 
-__all__ = ["text_among_numbers"]
+__all__ = ["text_among_numbers", "without_text"]
 
 _LONGEST = 40
 
@@ -37,3 +40,21 @@ def text_among_numbers(cells: Unread) -> Problem:
         cells.column,
         ("data_text",),
     )
+
+
+def without_text(
+    problems: Iterable[Problem], unread: Iterable[Unread]
+) -> Iterator[Problem]:
+    """Yield problems but for NaN that are all text, of which the cells are told.
+
+    Args:
+        problems: what was found in arrays.
+        unread: their cells that are no numbers.
+    """
+    texts: Counter[str] = Counter()
+    for cells in unread:
+        texts[cells.array] += cells.cells
+    for problem in problems:
+        bad = (problem.fields.get("nan"), problem.fields.get("inf"))
+        if problem.id != "N011" or bad != (texts[problem.array], 0):
+            yield problem

@@ -210,6 +210,20 @@ def test_text_in_a_column_of_numbers_is_named_with_its_cell(tmp_path: Path) -> N
     assert "left out" not in result.output
 
 
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [("2", ["N028"]), ("", ["N011", "N028"]), ("inf", ["N011", "N028"])],
+)
+def test_text_is_counted_as_missing_only_beside_cells_that_are(
+    cell: str, told: list[str], tmp_path: Path
+) -> None:
+    rows = ["1,0.5", "x,0.6", f"{cell},0.7", "3,0.1", "4,0.2"]
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "\n".join(rows) + "\n")
+    assert [p["id"] for p in _problems(path) if p["id"] in ("N011", "N028")] == told
+    assert run(path).exit_code == 1
+
+
 def test_a_short_column_with_one_bad_cell_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\nx,3\n")
