@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Fleet", "find_optimizers", "parameters_of", "settings_of", "trains"]
 
+_ASKED_AGAIN = 64
+"""Times that an optimizer of another model is passed over before the parameters are
+compared anew, which costs more than all else that a step of its takes."""
 _NUMBERS = ("lr", "momentum", "eps", "weight_decay", "alpha")
 
 
@@ -114,6 +117,8 @@ class Fleet:
     def __init__(self, given: tuple[torch.optim.Optimizer, ...] = ()) -> None:
         self._is_given = bool(given)
         self._known = [weakref.ref(innermost(optimizer)) for optimizer in given]
+        # Of others: the optimizer, its groups, and how often not to ask again.
+        self._foreign: dict[int, tuple[weakref.ref[Any], int, int]] = {}
         self.stepped: set[int] = set()
 
     @property
@@ -132,7 +137,11 @@ class Fleet:
         """Whether an optimizer that steps now is one of the module's."""
         if self.knows(optimizer):
             return True
-        if self._is_given or not trains(optimizer, {id(p) for p in model.parameters()}):
+        if self._is_given or self._is_foreign(optimizer):
+            return False
+        if not trains(optimizer, {id(p) for p in model.parameters()}):
+            held, groups = weakref.ref(optimizer), len(optimizer.param_groups)
+            self._foreign[id(optimizer)] = held, groups, _ASKED_AGAIN
             return False
         self._add(optimizer)
         return True
@@ -169,6 +178,16 @@ class Fleet:
                 rate = groups[0].get("lr") if groups else 0
                 return float(rate) if isinstance(rate, (int, float)) else None
         return None
+
+    def _is_foreign(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether it was found lately to train nothing of the module."""
+        held, groups, left = self._foreign.pop(id(optimizer), (None, 0, 0))
+        if held is None or held() is not optimizer or not left:
+            return False
+        if len(optimizer.param_groups) != groups:
+            return False
+        self._foreign[id(optimizer)] = held, groups, left - 1
+        return True
 
     def _add(self, optimizer: torch.optim.Optimizer) -> None:
         if not any(optimizer is known for known in self.known):
