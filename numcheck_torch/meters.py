@@ -290,9 +290,16 @@ class _Table:
                 torch.amin(tensor, dim=(), out=low)
                 torch.amax(tensor, dim=(), out=high)
         except RuntimeError:
-            # It has no memory of its own: a tangent that is zero throughout.
+            if tensor._is_zerotensor():
+                # A tangent that is zero throughout has no memory of its own.
+                low.zero_()
+                high.zero_()
+                return
             self._sites.pop()
             self._sizes.pop()
+            # Sharded models give memory back while others still hold the tensor.
+            if tensor.untyped_storage().nbytes():
+                raise
 
     @property
     def is_used(self) -> bool:

@@ -84,7 +84,8 @@ class _Checkpointed(torch.nn.Module):
         self.layer = torch.nn.Linear(4, 4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return checkpoint(self._inner, x, use_reentrant=False)
+        y: torch.Tensor = checkpoint(self._inner, x, use_reentrant=False)
+        return y
 
     def _inner(self, x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.dropout(self.layer(x).relu(), 0.3)
