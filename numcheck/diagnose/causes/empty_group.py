@@ -22,7 +22,7 @@ __all__ = ["EmptyGroup"]
 
 _AGGREGATES = frozenset({"sum", "mean", "variance", "norm", "matmul", "scatter"})
 _SPREADS = ("variance", "norm", "sqrt", "select")
-_NEAR = 4
+_NEAR = 4  # operators before the division
 
 
 class EmptyGroup:

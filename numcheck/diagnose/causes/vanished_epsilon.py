@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["VanishedEpsilon"]
 
 _REACH = 6  # operators between adding the epsilon and dividing by the result
-_WIDTH = 16
+_WIDTH = 16  # operands of one level, of a sum of many terms
 _PASSES = ("add", "mul", "sqrt", "rsqrt", "reciprocal", "square", "select")
 
 

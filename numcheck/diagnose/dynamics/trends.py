@@ -30,7 +30,7 @@ __all__ = ["exploding", "trends"]
 
 _FALLS = 4
 _STILL_GROWS = 5.0
-"""Growth over the later half of a run that goes on, a part of that over all of it."""
+"""Least growth over the later half of what goes on growing: the rest fills up."""
 
 
 def trends(incident: Incident) -> tuple[Finding, ...]:

@@ -183,7 +183,7 @@ def test_incidents_that_no_line_tells_of_are_noted(
     if left == "a folder":
         listed.mkdir()
     assert asked(run, tmp_path) == 0
-    assert "1 incident is told of by no line" in capsys.readouterr().out
+    assert "1 incident has no line in incidents.jsonl" in capsys.readouterr().out
 
 
 def test_a_departure_of_a_site_that_is_lost_is_left_out(tmp_path: Path) -> None:
