@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,14 +30,16 @@ __all__ = ["listen", "unlisten"]
 
 _PLAIN: Final = Function.__dict__["apply"]
 _LISTENING: Final[list[weakref.ref[Window]]] = []
+_LOCK: Final = threading.RLock()
 _REFUSAL: Final = "refusal.own_autograd_function"
 
 
 def listen(window: Window) -> None:
     """Write calls down in a window while the loss is under way in it."""
-    if Function.__dict__["apply"] is _PLAIN:
-        Function.apply = _HEARD  # type: ignore[method-assign]
-    _LISTENING.append(weakref.ref(window))
+    with _LOCK:
+        if Function.__dict__["apply"] is _PLAIN:
+            Function.apply = _HEARD  # type: ignore[method-assign]
+        _LISTENING.append(weakref.ref(window))
 
 
 def unlisten(window: Window | None) -> None:
@@ -45,10 +48,11 @@ def unlisten(window: Window | None) -> None:
     Args:
         window: one of them; None for those that are gone.
     """
-    _LISTENING[:] = [r for r in _LISTENING if r() not in (window, None)]
-    # What somebody else put there meanwhile is theirs.
-    if not _LISTENING and Function.__dict__["apply"] is _HEARD:
-        Function.apply = _PLAIN  # type: ignore[method-assign]
+    with _LOCK:
+        _LISTENING[:] = [r for r in _LISTENING if r() not in (window, None)]
+        # What somebody else put there meanwhile is theirs.
+        if not _LISTENING and Function.__dict__["apply"] is _HEARD:
+            Function.apply = _PLAIN  # type: ignore[method-assign]
 
 
 @functools.wraps(_PLAIN.__func__)
