@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["is_higher_order", "run_inside"]
+__all__ = ["Unfolded", "is_higher_order", "run_inside"]
 
 _HANDING_ON: Final = frozenset(
     {
@@ -67,6 +68,34 @@ def run_inside(
         return operator(*args, **kwargs)
     inner = [_under(mode, a) if callable(a) else a for a in args]
     return operator(*inner, **kwargs)
+
+
+class Unfolded(TorchFunctionMode):
+    """Runs the branch a condition takes as if it stood there.
+
+    Uncompiled, PyTorch differentiates a condition by its operands alone, not by what
+    its functions close over.
+
+    Example:
+        >>> w, x = torch.ones(1, requires_grad=True), torch.ones(1)
+        >>> with Unfolded(), torch.compiler.set_stance("force_eager"):
+        ...     y = torch.cond(x.sum() > 0, lambda x: x * w, lambda x: x, (x,))
+        >>> y.requires_grad
+        True
+    """
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run one function."""
+        if func is torch.ops.higher_order.cond and not kwargs:
+            is_met, met, unmet, operands = args
+            return (met if is_met else unmet)(*operands)
+        return func(*args, **(kwargs or {}))
 
 
 def _under(mode: TorchDispatchMode, function: Callable[..., Any]) -> Callable[..., Any]:

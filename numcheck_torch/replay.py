@@ -21,6 +21,7 @@ from numcheck_torch.capture import Forward, RandomState, without_autocast
 from numcheck_torch.differentiation import gradients_of
 from numcheck_torch.events import Operation, Slot
 from numcheck_torch.generators import PutBack, generators_of
+from numcheck_torch.higher_order import Unfolded
 from numcheck_torch.hook_state import places_of_code
 from numcheck_torch.host_random import HostState
 from numcheck_torch.places import call_at
@@ -74,7 +75,7 @@ def uncompiled() -> Iterator[None]:
     if "torch._dynamo.eval_frame" not in sys.modules:
         yield
         return
-    with torch.compiler.set_stance("force_eager"):
+    with torch.compiler.set_stance("force_eager"), Unfolded():
         yield
 
 
