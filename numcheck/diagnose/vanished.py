@@ -47,7 +47,7 @@ def behind_zeros(view: StepView, health: Health, pole: Site) -> dict[int, set[in
         if len(way) > _REACH or not _keeps_zero(site):
             continue
         for parent in view.parents(site):
-            if parent.index not in seen and _has_zero(view, parent):
+            if parent.index not in seen and _makes_zeros(view, parent, site):
                 seen.add(parent.index)
                 queue.append((parent, way | {parent.index}))
     return found
@@ -62,3 +62,15 @@ def _keeps_zero(site: Site) -> bool:
 def _has_zero(view: StepView, site: Site) -> bool:
     summary = view.summary(site)
     return summary is not None and bool(summary.zero)
+
+
+def _makes_zeros(view: StepView, parent: Site, site: Site) -> bool:
+    """Whether the zeros of an operand are enough for all those of a result.
+
+    A mask beside it, or an underflow, has its own; then nothing says whose zero the
+    pole met. A slice may well have taken them all.
+    """
+    given, made = view.summary(parent), view.summary(site)
+    if given is None or made is None or not given.zero:
+        return False
+    return site.effect == "move" or given.zero * made.n >= (made.zero or 0) * given.n

@@ -240,3 +240,16 @@ def test_the_end_of_an_infinity_in_full_precision_or_behind_a_choice_is_none() -
     assert (found.id, found.site.op) == ("N301", "log")
     (found,) = diagnose(hidden_overflow("float16", selects=True).incident())
     assert (found.id, found.site.op) == ("N301", "log")
+
+
+def test_zeros_of_an_empty_mask_are_not_blamed_on_a_gate_closed_elsewhere() -> None:
+    story = Story()
+    h = story.source("parameter", np.float16([[-20, 1], [1, 1]]), "h")
+    mask = story.source("input", np.float16([[1, 1], [0, 0]]), "mask")
+    odds = story.op("exp", lambda v: np.exp(-v), h)
+    gate = story.op("div", lambda v: 1 / (1 + v), odds, line=2)
+    weight = story.op("mul", np.multiply, gate, mask, line=3)
+    total = story.op("sum", lambda v: v.sum(1), weight, line=4)
+    story.keep("loss", story.op("div", np.divide, total, total, line=5))
+    (found,) = diagnose(story.incident())
+    assert (found.id, found.site.source and found.site.source.line) == ("N304", 5)
