@@ -1,10 +1,10 @@
-"""A teacher that follows its student by 1/1000 a step, kept in bfloat16: it stays where it began."""
+"""A teacher that follows its student by 1/10000 a step, kept in bfloat16: it stays where it began."""
 import torch
 from torch import nn
 
 NAME, FRAMEWORK = "bfloat16_teacher", "torch"
 EXPECTED = dict(first_bad_op=("aten.lerp_.Scalar",), phase="forward", cls="precision", cause="bf16-stagnation", kind="stagnation", step=0, harm="silent",
-                note="a thousandth of the distance is below half a step of the format for all but the smallest weights", fix="keep the teacher in float32")
+                note="a ten-thousandth of the distance is below half a step of the format for all but the smallest weights", fix="keep the teacher in float32")
 
 
 class Student(nn.Module):
@@ -16,7 +16,7 @@ class Student(nn.Module):
 
     def forward(self, x):
         with torch.no_grad():
-            self.teacher.lerp_(self.lin.weight.to(self.teacher.dtype), 1e-3)
+            self.teacher.lerp_(self.lin.weight.to(self.teacher.dtype), 1e-4)
             wanted = x @ self.teacher.float().T
         return self.lin(x) - wanted
 
