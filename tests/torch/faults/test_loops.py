@@ -156,6 +156,6 @@ def test_parts_called_without_the_whole_are_told_of_and_looked_at() -> None:
         optimizer.step()
     monitor.close()
     found = monitor.findings[0]
-    assert (found.step, found.site.role, found.reproduced) == (BAD, "gradient", None)
+    assert (found.step, found.site.role, found.reproduced) == (BAD, "loss", None)
     notes = [str(e.value) for e in monitor.events if e.name == "note"]
     assert notes[0] == "notice.uncalled"
