@@ -6,6 +6,9 @@ They are constant there, and the call of the compiled update is heard in their p
 
 from __future__ import annotations
 
+import dis
+import inspect
+import itertools
 import types
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -37,6 +40,9 @@ def updated_by(function: object) -> tuple[torch.optim.Optimizer, ...]:
         True
         >>> updated_by(lambda: (weight.sum().backward(), optimizer.step()))
         ()
+        >>> rate = torch.optim.lr_scheduler.ConstantLR(optimizer)
+        >>> updated_by(lambda: rate.step())
+        ()
     """
     owner = getattr(function, "__self__", None)
     if isinstance(owner, torch.optim.Optimizer):
@@ -44,9 +50,19 @@ def updated_by(function: object) -> tuple[torch.optim.Optimizer, ...]:
     if not isinstance(function, types.FunctionType):
         return ()
     names = {*names_of(function.__code__)}
-    if "step" not in names or "backward" in names:
+    if "step" not in names or "backward" in names or _steps_others(function):
         return ()
     return optimizers_of(function, (), {})
+
+
+def _steps_others(function: types.FunctionType) -> bool:
+    """Whether all that a function steps is known, and no optimizer: a scheduler."""
+    found = inspect.getclosurevars(function)
+    known = {**found.builtins, **found.globals, **found.nonlocals}
+    pairs = itertools.pairwise(dis.get_instructions(function))
+    owners = [known.get(a.argval) for a, b in pairs if b.argval == "step"]
+    kind = torch.optim.Optimizer
+    return bool(owners) and not any(o is None or isinstance(o, kind) for o in owners)
 
 
 def heard(
