@@ -95,12 +95,22 @@ def outside(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 def unseen(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Return what a call gives that is nobody's program and runs no modes itself.
 
-    Modes stay where they are and are passed over, which is a tenth of the work.
+    Modes stay where they are and are passed over, which is a tenth of the work. A
+    device that was added to PyTorch may be written in Python, and be passed over too:
+    there they are taken off.
     """
+    if _device_name() != "privateuseone":
+        return outside(function, *args, **kwargs)
     if _are_any():
         with _NoDispatch(), _NoFunctions():
             return function(*args, **kwargs)
     return function(*args, **kwargs)
+
+
+def _device_name() -> str:
+    """Return the name of the device that was added, `privateuseone` without one."""
+    name: str = torch._C._get_privateuse1_backend_name()
+    return name
 
 
 def _are_any() -> bool:
