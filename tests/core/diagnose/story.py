@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from numcheck.diagnose import diagnose
 from numcheck.diagnose.incident import Experiment, Incident
 from numcheck.measure import summarize
 from numcheck.record import Site, SourceLine, TraceBuilder
@@ -15,6 +16,7 @@ from numcheck.record import Site, SourceLine, TraceBuilder
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numcheck.diagnose import Finding
     from numcheck.diagnose.incident import ExperimentName
     from numcheck.record.site import Family, Phase, Role
 
@@ -135,6 +137,20 @@ def departure(array: Any, shadow: Any) -> float:
     a, b = (np.where(np.isfinite(v), v, 0.0) for v in (a, b))
     error, size = float(np.linalg.norm(a - b)), float(np.linalg.norm(b))
     return 0.0 if error == 0 else error / size if size else float("inf")
+
+
+def only(incident: Incident) -> Finding:
+    """Return the first finding of a step that must have one."""
+    findings = diagnose(incident)
+    assert findings
+    return findings[0]
+
+
+def told(incident: Incident) -> tuple[str, str | None, str | None]:
+    """Return what is said of a step: the finding, its class, its rule."""
+    found = only(incident)
+    cause = found.cause
+    return found.id, cause and cause.cls, cause and cause.rule
 
 
 def names(sites: Sequence[Site]) -> list[str]:

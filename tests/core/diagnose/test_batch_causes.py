@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from numcheck.diagnose import diagnose
-from tests.core.diagnose.story import Story, ran
+from tests.core.diagnose.story import Story, ran, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 
 f32 = np.float32
 ALONE = ran("rows", "healthy", rows="1", count=1, of=4)
-
-
-def told(incident: Incident) -> tuple[str, str | None, str | None]:
-    found = diagnose(incident)[0]
-    cause = found.cause
-    return found.id, cause and cause.cls, cause and cause.rule
 
 
 def logit(p: Any) -> Any:

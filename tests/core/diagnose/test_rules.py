@@ -11,29 +11,16 @@ import pytest
 
 from numcheck.diagnose import diagnose
 from numcheck.errors import ArgumentTypeError
-from numcheck.record import Event
-from tests.core.diagnose.story import Story, ran
+from tests.core.diagnose.story import Story, only, ran, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numcheck.diagnose import Finding, Incident
+    from numcheck.diagnose import Incident
     from numcheck.diagnose.incident import Experiment
 
 f32 = np.float32
 f16 = np.float16
-
-
-def only(incident: Incident) -> Finding:
-    findings = diagnose(incident)
-    assert findings
-    return findings[0]
-
-
-def told(incident: Incident) -> tuple[str, str | None, str | None]:
-    found = only(incident)
-    cause = found.cause
-    return found.id, cause and cause.cls, cause and cause.rule
 
 
 def unary(
@@ -95,69 +82,6 @@ def test_a_derivative_at_the_edge_is_told_apart_from_a_plain_division() -> None:
     story.keep("loss", root)
     story.keep("gradient", slope, "w")
     assert told(story.incident()) == ("N309", "op-domain", "N354")
-
-
-def test_a_selection_before_the_derivative_is_the_where_trap() -> None:
-    story = Story()
-    w = story.source("parameter", f32([0, 1]), "w")
-    log = story.op("log", np.log, w)
-    ok = story.source("constant", np.array([False, True]), "ok")
-    story.keep("loss", story.op("select", lambda m, v: np.where(m, v, f32(0)), ok, log))
-    grad = story.op(
-        "select", lambda m: np.where(m, f32(1), f32(0)), ok, phase="backward"
-    )
-    slope = story.op("div", np.divide, grad, w, phase="backward")
-    story.keep("gradient", slope, "w")
-    found = only(story.incident())
-    assert (found.id, found.cause and found.cause.rule) == ("N309", "N352")
-    assert [s.op for s in found.masked] == ["log"]
-
-
-def unselected_root(selects: bool) -> Incident:
-    """Return a root of a negative number whose NaN reaches the gradient alone."""
-    story = Story()
-    w = story.source("parameter", f32([-1, 1]), "w")
-    root = story.op("sqrt", np.sqrt, w)
-    ok = story.source("constant", np.array([False, True]), "ok")
-    if selects:
-        loss = story.op("select", lambda m, v: np.where(m, v, f32(0)), ok, root)
-    else:
-        loss = story.op("sum", np.nansum, root)
-    story.keep("loss", loss)
-    grad = story.op(
-        "select", lambda m: np.where(m, f32(1), f32(0)), ok, phase="backward"
-    )
-    slope = story.op("div", np.divide, grad, root, phase="backward")
-    story.keep("gradient", slope, "w")
-    return story.incident()
-
-
-def test_a_nan_that_a_selection_drops_forward_is_the_where_trap() -> None:
-    found = only(unselected_root(selects=True))
-    assert (found.id, found.cause and found.cause.rule) == ("N302", "N352")
-    assert [advice.key for advice in found.help] == ["safe_where"]
-    assert told(unselected_root(selects=False))[2] == "N351"
-
-
-@pytest.mark.parametrize("family", ["select", "threshold"])
-def test_a_slope_computed_ahead_meets_the_gradient_of_a_selection(
-    family: Any,
-) -> None:
-    story = Story()
-    w = story.source("parameter", f32([0, 1]), "w")
-    root = story.op("sqrt", np.sqrt, w)
-    ok = story.source("constant", np.array([False, True]), "ok")
-    story.keep(
-        "loss", story.op("select", lambda m, v: np.where(m, v, f32(0)), ok, root)
-    )
-    slope = story.op("div", np.divide, 0.5, root, phase="backward")
-    into = "select" if family == "select" else "mul"
-    grad = story.op(into, lambda m: np.where(m, f32(1), f32(0)), ok, phase="backward")
-    story.keep(
-        "gradient", story.op("mul", np.multiply, grad, slope, phase="backward"), "w"
-    )
-    expected = "N352" if family == "select" else "N354"
-    assert told(story.incident()) == ("N309", "op-domain", expected)
 
 
 def test_a_gather_past_the_end_blames_the_labels() -> None:
@@ -327,45 +251,6 @@ def test_layers_that_grow_are_a_matter_of_initialisation() -> None:
     found = only(story.incident())
     assert told(story.incident())[1:] == ("dynamics", "N754")
     assert found.evidence[-1].fields["factor"] == pytest.approx(8, rel=0.3)
-
-
-def drifting(**fields: Any) -> Story:
-    story = Story(step=7)
-    w = story.source("parameter", f32([90.0]), "w")
-    story.keep("loss", story.op("exp", np.exp, w))
-    return story
-
-
-def test_a_step_that_is_healthy_at_the_initial_parameters_drifted() -> None:
-    learned = [5.0, 1.0, 0.5, 10.0, 100.0, 1e3, 1e4]
-    losses = tuple(Event("loss", i, loss) for i, loss in enumerate(learned))
-    incident = drifting().incident(ran("initial_parameters", "healthy"), history=losses)
-    assert told(incident) == ("N104", "dynamics", "N751")
-    stays = drifting().incident(ran("initial_parameters", "failed"))
-    assert told(stays)[1] != "dynamics"
-
-
-def test_a_momentum_above_one_is_named_before_the_drift() -> None:
-    incident = drifting().incident(
-        ran("initial_parameters", "healthy"), settings={"momentum": 1.9}
-    )
-    assert told(incident) == ("N104", "dynamics", "N753")
-
-
-def test_weights_that_decay_alone_multiplies_are_named_before_the_drift() -> None:
-    healthy = ran("initial_parameters", "healthy")
-    settings = {"lr": 1.0, "weight_decay": 5.0, "decay_gain": 4.0}
-    incident = drifting().incident(healthy, settings=settings)
-    assert told(incident) == ("N104", "dynamics", "N763")
-    keys = [e.key for e in diagnose(incident)[0].evidence]
-    assert "decay_settings" in keys
-
-
-@pytest.mark.parametrize("gain", [0.9, 1.0, 1.01])
-def test_decay_that_shrinks_or_hardly_moves_weights_is_not_blamed(gain: float) -> None:
-    healthy = ran("initial_parameters", "healthy")
-    incident = drifting().incident(healthy, settings={"decay_gain": gain})
-    assert told(incident) == ("N104", "dynamics", "N751")
 
 
 def test_a_single_sentinel_value_is_data() -> None:

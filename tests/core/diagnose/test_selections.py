@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pytest
 
 from numcheck.diagnose import diagnose
 from numcheck.record import Event
-from tests.core.diagnose.story import Story
+from tests.core.diagnose.story import Story, only, told
+
+if TYPE_CHECKING:
+    from numcheck.diagnose import Incident
 
 f32 = np.float32
 
@@ -85,3 +90,66 @@ def test_nan_beside_the_training_hides_no_growth_of_its_loss() -> None:
     history = tuple(Event("loss", i, 3.0**i) for i in range(10))
     found = diagnose(story.incident(history=history))
     assert [f.id for f in found if f.severity == "warning"] == ["N711", "N304"]
+
+
+def test_a_selection_before_the_derivative_is_the_where_trap() -> None:
+    story = Story()
+    w = story.source("parameter", f32([0, 1]), "w")
+    log = story.op("log", np.log, w)
+    ok = story.source("constant", np.array([False, True]), "ok")
+    story.keep("loss", story.op("select", lambda m, v: np.where(m, v, f32(0)), ok, log))
+    grad = story.op(
+        "select", lambda m: np.where(m, f32(1), f32(0)), ok, phase="backward"
+    )
+    slope = story.op("div", np.divide, grad, w, phase="backward")
+    story.keep("gradient", slope, "w")
+    found = only(story.incident())
+    assert (found.id, found.cause and found.cause.rule) == ("N309", "N352")
+    assert [s.op for s in found.masked] == ["log"]
+
+
+def unselected_root(selects: bool) -> Incident:
+    """Return a root of a negative number whose NaN reaches the gradient alone."""
+    story = Story()
+    w = story.source("parameter", f32([-1, 1]), "w")
+    root = story.op("sqrt", np.sqrt, w)
+    ok = story.source("constant", np.array([False, True]), "ok")
+    if selects:
+        loss = story.op("select", lambda m, v: np.where(m, v, f32(0)), ok, root)
+    else:
+        loss = story.op("sum", np.nansum, root)
+    story.keep("loss", loss)
+    grad = story.op(
+        "select", lambda m: np.where(m, f32(1), f32(0)), ok, phase="backward"
+    )
+    slope = story.op("div", np.divide, grad, root, phase="backward")
+    story.keep("gradient", slope, "w")
+    return story.incident()
+
+
+def test_a_nan_that_a_selection_drops_forward_is_the_where_trap() -> None:
+    found = only(unselected_root(selects=True))
+    assert (found.id, found.cause and found.cause.rule) == ("N302", "N352")
+    assert [advice.key for advice in found.help] == ["safe_where"]
+    assert told(unselected_root(selects=False))[2] == "N351"
+
+
+@pytest.mark.parametrize("family", ["select", "threshold"])
+def test_a_slope_computed_ahead_meets_the_gradient_of_a_selection(
+    family: Any,
+) -> None:
+    story = Story()
+    w = story.source("parameter", f32([0, 1]), "w")
+    root = story.op("sqrt", np.sqrt, w)
+    ok = story.source("constant", np.array([False, True]), "ok")
+    story.keep(
+        "loss", story.op("select", lambda m, v: np.where(m, v, f32(0)), ok, root)
+    )
+    slope = story.op("div", np.divide, 0.5, root, phase="backward")
+    into = "select" if family == "select" else "mul"
+    grad = story.op(into, lambda m: np.where(m, f32(1), f32(0)), ok, phase="backward")
+    story.keep(
+        "gradient", story.op("mul", np.multiply, grad, slope, phase="backward"), "w"
+    )
+    expected = "N352" if family == "select" else "N354"
+    assert told(story.incident()) == ("N309", "op-domain", expected)
