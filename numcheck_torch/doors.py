@@ -11,6 +11,7 @@ Listening keeps nobody alive.
 from __future__ import annotations
 
 import functools
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, Final
@@ -32,6 +33,7 @@ class _Door:
 
 
 _OPEN: Final[list[_Door]] = []
+_LOCK: Final = threading.RLock()
 
 
 def listen(
@@ -50,36 +52,34 @@ def listen(
         after: bound method of the same object, called with the arguments and the
             result; what it returns, unless None, takes the result's place.
     """
-    function = getattr(owner, name, None)
-    if function is None:
-        return
-    door = getattr(function, "numcheck_door", None)
-    if door is None:
-        door = _Door(owner, name, function)
-        setattr(owner, name, door.outer)
-        _OPEN.append(door)
-
     methods: list[Any] = [before, after]
     owners = [m.__self__ for m in methods if m is not None]
     functions = [None if m is None else m.__func__ for m in methods]
-    door.ears = (*door.ears, (weakref.ref(owners[0]), functions[0], functions[1]))
+    ear = (weakref.ref(owners[0]), functions[0], functions[1])
+    with _LOCK:
+        function = getattr(owner, name, None)
+        if function is None:
+            return
+        door = getattr(function, "numcheck_door", None)
+        if door is None:
+            door = _Door(owner, name, function)
+            setattr(owner, name, door.outer)
+            _OPEN.append(door)
+        door.ears = (*door.ears, ear)
 
 
 def unlisten(owner: Any, name: str, listener: object | None) -> None:
     """Stop calling the methods of `listener`; the last one restores the function."""
-    door = getattr(getattr(owner, name, None), "numcheck_door", None)
-    if door is None:
-        return
-    others = []
-    for ear in door.ears:
-        known = ear[0]()
-        if known is not None and known is not listener:
-            others.append(ear)
-    door.ears = tuple(others)
-    # Somebody may have wrapped it since: then it stays, and only hands calls on.
-    if not door.ears and getattr(owner, name) is door.outer:
-        setattr(owner, name, door.inner)
-        _OPEN.remove(door)
+    with _LOCK:
+        door = getattr(getattr(owner, name, None), "numcheck_door", None)
+        if door is None:
+            return
+        known = ((ear, ear[0]()) for ear in door.ears)
+        door.ears = tuple(e for e, k in known if k is not None and k is not listener)
+        # Somebody may have wrapped it since: then it stays, and only hands calls on.
+        if not door.ears and getattr(owner, name) is door.outer:
+            setattr(owner, name, door.inner)
+            _OPEN.remove(door)
 
 
 def _close_left() -> None:
