@@ -14,6 +14,9 @@ from tests.torch.npu.device import chip, install, treat_as_plain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_NO_HIGHER_ORDER: Final = "higher-order operators do not take wrapper subclasses"
+_NO_SECOND_CLASS: Final = "a wrapper subclass takes no further class"
+
 NOT_HERE: Final = {
     "test_compiled": "PyTorch does not compile wrapper subclasses",
     "inside_a_compiled_program": "PyTorch does not compile wrapper subclasses",
@@ -24,15 +27,32 @@ NOT_HERE: Final = {
     "test_a_compiled_": "PyTorch does not compile wrapper subclasses",
     "[aot_eager-": "PyTorch does not compile wrapper subclasses",
     "[inductor-": "PyTorch does not compile wrapper subclasses",
+    "step_that_is_compiled_as_a_whole": "PyTorch does not compile wrapper subclasses",
+    "watch_shows_them[compiled]": "PyTorch does not compile wrapper subclasses",
+    "what_traces_a_program_sees": "PyTorch does not trace wrapper subclasses",
+    "test_the_operators_of_the_branch_taken": _NO_HIGHER_ORDER,
+    "test_modes_of_experiments_let_conditions_run": _NO_HIGHER_ORDER,
+    "test_random_numbers_are_those_drawn_without": _NO_HIGHER_ORDER,
+    "test_what_puts_results_together_itself": _NO_HIGHER_ORDER,
+    "test_every_round_of_a_loop_is_recorded": _NO_HIGHER_ORDER,
+    "images of a class of their own": _NO_SECOND_CLASS,
+    "watch_shows_them[subclass]": _NO_SECOND_CLASS,
+    "test_a_module_without_values_yet": _NO_SECOND_CLASS,
+    "buffer that is resized": "a wrapper subclass keeps the shape it was made with",
     "test_settings_of_the_training_reach_the_finding": "expects the CPU's settings",
     "test_every_value_of_a_format_is_counted": "expects sums in float64",
     "test_chunks_merge_to_the_summary": "expects sums in float64",
     "test_sums_of_squares_do_not_overflow": "expects sums in float64",
     "test_sums_are_exact_to_a_few_roundings": "the CPU behind adds rows in a chain",
     "test_long_narrow_values_are_summed": "a device widens as it reads",
+    "inside_a_function_transform": "vmap does not take wrapper subclasses",
     "test_an_output_that_cannot_be_copied": "vmap does not take wrapper subclasses",
     "memory_was_given_back": "wrapper subclasses have no memory of their own",
     "test_a_sparse_tensor_counts": "the simulated tensors are dense",
+    "test_sparse_batches_and_targets": "the simulated tensors are dense",
+    "of_strided_nested_tensors": "the simulated tensors have one shape",
+    "test_tangents_that_are_zero_throughout": "the device has no zero tangents",
+    "test_a_reduction_that_fails": "the device reduces by other operators",
     "float64_twin": "there is no float64",
     "[many_kinds]": "there is no float64",
     "test_float32_does_not_heal_a_logarithm_of_zero": "there is no float64",
