@@ -55,7 +55,7 @@ def unlisten(window: Window | None) -> None:
             Function.apply = _PLAIN  # type: ignore[method-assign]
 
 
-@functools.wraps(_PLAIN.__func__)
+@functools.wraps(Function.apply)
 def _apply(cls: type[Function], *args: Any, **kwargs: Any) -> Any:
     for reference in tuple(_LISTENING):
         window = reference()
@@ -63,7 +63,7 @@ def _apply(cls: type[Function], *args: Any, **kwargs: Any) -> Any:
             unlisten(None)
         elif window.is_taped and transform() is None:
             return _written(cls, args, kwargs)
-    return _PLAIN.__func__(cls, *args, **kwargs)
+    return _PLAIN.__get__(None, cls)(*args, **kwargs)
 
 
 def _written(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -74,7 +74,7 @@ def _written(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             finish = _begun(cls, args, kwargs, windows, stack)
         except Exception:  # noqa: BLE001 - the user's call runs whatever it is given
             finish = _give_up(windows)
-        out = _PLAIN.__func__(cls, *args, **kwargs)
+        out = _PLAIN.__get__(None, cls)(*args, **kwargs)
         try:
             finish(out)
         except Exception:  # noqa: BLE001 - as above, of what it returned

@@ -55,9 +55,10 @@ def test_the_method_is_the_class_s_own_again_when_nobody_watches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(own_functions, "_LISTENING", [])
+    before = own_functions._PLAIN
     with numcheck_torch.instrument(nn.Linear(1, 1)).numcheck:
-        assert "numcheck" in torch.autograd.Function.apply.__func__.__code__.co_filename
-    assert "numcheck" not in torch.autograd.Function.apply.__func__.__code__.co_filename
+        assert vars(torch.autograd.Function)["apply"] is not before
+    assert vars(torch.autograd.Function)["apply"] is before
 
 
 def test_what_others_put_in_the_method_s_place_stays_theirs(
