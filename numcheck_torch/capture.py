@@ -42,7 +42,9 @@ _NUMPY = frozenset(
 @functools.cache
 def devices() -> tuple[str, ...]:
     """Return the types of the devices a program can use here, ``cpu`` first."""
-    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if not torch.accelerator.is_available():
+        return ("cpu",)
+    accelerator = torch.accelerator.current_accelerator()
     return ("cpu",) if accelerator is None else ("cpu", accelerator.type)
 
 
