@@ -16,11 +16,20 @@ if TYPE_CHECKING:
 
     from numcheck.diagnose.incident import Setting
 
-__all__ = ["Fleet", "find_optimizers", "parameters_of", "settings_of", "trains"]
+__all__ = [
+    "Fleet",
+    "find_optimizers",
+    "makers_of",
+    "parameters_of",
+    "settings_of",
+    "trains",
+]
 
 _ASKED_AGAIN = 64
 """Times that an optimizer of another model is passed over before the parameters are
 compared anew, which costs more than all else that a step of its takes."""
+_OWN = frozenset({"state", "param_groups"})
+"""Attributes of every optimizer, which hold numbers and tensors."""
 _NUMBERS = ("lr", "momentum", "eps", "weight_decay", "alpha")
 
 
@@ -44,19 +53,54 @@ def find_optimizers(parameters: Collection[int]) -> list[torch.optim.Optimizer]:
         True
     """
     found = living(torch.optim.Optimizer)
-    real = [o for o in found if innermost(o) is o and hasattr(o, "param_groups")]
+    real = [o for o in found if not is_wrapper(o) and hasattr(o, "param_groups")]
     return [o for o in real if trains(o, parameters)]
 
 
-def innermost(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    """Return the optimizer inside wrappers, such as Accelerate's and Lightning's.
+def makers_of(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
+    """Return the optimizers that make an optimizer's steps: those it holds, or itself.
 
-    They pose as optimizers with the same groups, and step the one they hold.
+    Wrappers, such as Accelerate's, Lightning's and the sharding one of PyTorch, pose as
+    optimizers with the same groups, and step what they hold.
+
+    Example:
+        >>> sgd = torch.optim.SGD([torch.zeros(2)], lr=0.1)
+        >>> makers_of(sgd) == [sgd]
+        True
     """
-    for held in vars(optimizer).values():
-        if issubclass(type(held), torch.optim.Optimizer):
-            return innermost(held)
-    return optimizer
+    found: dict[int, torch.optim.Optimizer] = {}
+    seen: set[int] = set()
+    todo = [optimizer]
+    while todo:
+        one = todo.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            held = _held_by(one)
+            todo += held
+            if not held:
+                found[id(one)] = one
+    return [*found.values()] or [optimizer]
+
+
+def is_wrapper(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether an optimizer leaves its steps to others."""
+    return makers_of(optimizer) != [optimizer]
+
+
+def _held_by(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
+    """Return the optimizers among the attributes, also in lists and dictionaries."""
+    values: list[Any] = []
+    for name, value in vars(optimizer).items():
+        if name not in _OWN:
+            values += _members(value)
+    kind = torch.optim.Optimizer
+    return [v for v in values if issubclass(type(v), kind) and v is not optimizer]
+
+
+def _members(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def settings_of(optimizer: torch.optim.Optimizer) -> dict[str, Setting]:
@@ -116,7 +160,7 @@ class Fleet:
 
     def __init__(self, given: tuple[torch.optim.Optimizer, ...] = ()) -> None:
         self._is_given = bool(given)
-        self._known = [weakref.ref(innermost(optimizer)) for optimizer in given]
+        self._known = [weakref.ref(maker) for o in given for maker in makers_of(o)]
         # Of others: the optimizer, its groups, and how often not to ask again.
         self._foreign: dict[int, tuple[weakref.ref[Any], int, int]] = {}
         self.stepped: set[int] = set()
@@ -139,7 +183,8 @@ class Fleet:
             return True
         if self._is_given or self._is_foreign(optimizer):
             return False
-        if not trains(optimizer, {id(p) for p in model.parameters()}):
+        own = {id(p) for p in model.parameters()}
+        if is_wrapper(optimizer) or not trains(optimizer, own):
             held, groups = weakref.ref(optimizer), len(optimizer.param_groups)
             self._foreign[id(optimizer)] = held, groups, _ASKED_AGAIN
             return False

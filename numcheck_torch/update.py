@@ -8,12 +8,14 @@ is the same arithmetic for every optimizer that treats parameters alike.
 from __future__ import annotations
 
 import collections
+import copy
 import inspect
 import math
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from numcheck_torch.optimizers import parameters_of
 from numcheck_torch.state import local
 from numcheck_torch.trees import map_tensors, named_tensors
 
@@ -39,6 +41,10 @@ _ELEMENTWISE = {
 }
 """Optimizers that update a shard as they update the whole."""
 _HOOKS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+# Schedulers put a counting `step`, bound to the original, on the instance.
+_REPLACED = {"state", "param_groups", "step", "found_inf", "grad_scale", *_HOOKS}
+_MOST_COPIED = 1 << 24
+"""Elements that are copied for the sake of one parameter."""
 
 
 def rehearse(
@@ -130,37 +136,63 @@ def _one(
     gradients: Mapping[str, torch.Tensor],
     recorder: Recorder,
 ) -> None:
-    copy = local(value).clone().requires_grad_(parameter.requires_grad)
+    own = local(value).clone().requires_grad_(parameter.requires_grad)
     gradient = gradients[name]
     # Sparse ones stay so: some optimizers take no others.
     gradient = gradient if gradient.is_sparse else local(gradient)
     # Autograd hands out what the forward's precision gave, an optimizer gets its own.
-    copy.grad = gradient.to(copy.dtype)
-    recorder.source(copy, f"parameter:{name}", "parameter")
+    own.grad = gradient.to(own.dtype)
+    recorder.source(own, f"parameter:{name}", "parameter")
     for key, tensor in named_tensors(state):
         recorder.source(tensor, f"state:{key}:{name}", "state")
-    double = _double(optimizer, {**group, "params": [copy]}, {copy: dict(state)})
+    attributes = _copied_attributes(optimizer, parameter, own)
+    if attributes is None:
+        return
+    double = _double(
+        optimizer, attributes, {**group, "params": [own]}, {own: dict(state)}
+    )
     with recorder.phase("optimizer"):
         double.step()
-    recorder.keep(copy, f"parameter:{name}", "parameter")
-    for key, tensor in named_tensors(dict(double.state[copy])):
+    recorder.keep(own, f"parameter:{name}", "parameter")
+    for key, tensor in named_tensors(dict(double.state[own])):
         if tensor.is_floating_point() and tensor.dim() > 0:
             recorder.keep(tensor, f"state:{key}:{name}", "state")
 
 
+def _copied_attributes(
+    optimizer: torch.optim.Optimizer, parameter: torch.Tensor, double: torch.Tensor
+) -> dict[str, Any] | None:
+    """Return an optimizer's attributes for one that updates a copied parameter.
+
+    What an optimizer of the user's own keeps beside its state, such as a list of its
+    parameters or averages of them, is copied, too: its step writes there. None where
+    that cannot be done, or not once for each parameter.
+    """
+    found = {k: v for k, v in vars(optimizer).items() if k not in _REPLACED}
+    if type(optimizer) in _ELEMENTWISE:
+        return found
+    # No other parameter is updated here.
+    known = {id(p): torch.empty(0) for p in parameters_of(optimizer)}
+    known[id(parameter)] = double
+    held = (t for _, t in named_tensors(found) if id(t) not in known)
+    if sum(t.numel() for t in held) > _MOST_COPIED:
+        return None
+    try:
+        return copy.deepcopy(found, known)
+    except Exception:  # noqa: BLE001 - whatever a user's objects raise when copied
+        return None
+
+
 def _double(
     optimizer: torch.optim.Optimizer,
+    attributes: dict[str, Any],
     group: dict[str, Any],
     state: dict[torch.Tensor, Any],
 ) -> torch.optim.Optimizer:
     """Return an optimizer of the same kind over other parameters."""
     double: torch.optim.Optimizer = object.__new__(type(optimizer))
-    double.__dict__.update(optimizer.__dict__)
+    double.__dict__.update(attributes)
     double.__dict__.update({hooks: collections.OrderedDict() for hooks in _HOOKS})
-    # Schedulers put a counting `step`, bound to the original, on the instance.
-    double.__dict__.pop("step", None)
-    double.__dict__.pop("found_inf", None)
-    double.__dict__.pop("grad_scale", None)
     double.param_groups = [group]
     double.state = collections.defaultdict(dict, state)
     return double

@@ -80,6 +80,7 @@ def compressed() -> nn.Module:
 
 MADE = {
     "plain": lambda: DistributedDataParallel(network()),
+    "redundant": lambda: DistributedDataParallel(network()),
     "norm": lambda: DistributedDataParallel(network(nn.BatchNorm1d(8))),
     "synchronised": lambda: DistributedDataParallel(network(SyncNorm())),
     "compressed": compressed,

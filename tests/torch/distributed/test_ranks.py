@@ -80,6 +80,7 @@ ALONE: dict[str, tuple[dict[str, Any], list[str]]] = {
 """Faults of rank 1 alone, and where they begin."""
 
 TOGETHER: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "redundant, update": ({"model": "redundant", "fault": "optimizer"}, UPDATE),
     "sharded, update": ({"model": "sharded", "fault": "optimizer"}, UPDATE),
     "sharded, traced update": (
         {
@@ -107,6 +108,7 @@ TOGETHER: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 HEALTHY = {
     "norm": {"level": "watch"},
+    "redundant": {"level": "watch"},
     "synchronised": {"level": "trace"},
     "sharded": {"level": "watch"},
     "sharded brain": {"level": "trace"},

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import distributed
+from torch.distributed.optim import ZeroRedundancyOptimizer
 
 from numcheck.errors import NonFiniteError
 from numcheck_torch.bench import Bench
@@ -29,7 +30,10 @@ BAD_STEP = 2
 
 
 def train(model: Any, given: dict[str, Any]) -> None:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    optimizer: Any = torch.optim.AdamW(model.parameters(), lr=0.01)
+    if given.get("model") == "redundant":
+        kind = torch.optim.AdamW
+        optimizer = ZeroRedundancyOptimizer(model.parameters(), kind, lr=0.01)
     # Ranks of a tensor-parallel model see the same samples, others see their own.
     own = distributed.get_rank()
     data = torch.Generator().manual_seed(0 if given.get("model") == "parallel" else own)

@@ -12,13 +12,14 @@ import torch
 import numcheck_torch
 from tests.torch.identity import programs
 from tests.torch.identity.further_programs import FURTHER
+from tests.torch.identity.own_optimizers import OWN_OPTIMIZERS
 from tests.torch.identity.programs import STEPS
 
 if TYPE_CHECKING:
     from tests.torch.identity.programs import Program
 
 
-PROGRAMS = programs.PROGRAMS | FURTHER
+PROGRAMS = programs.PROGRAMS | FURTHER | OWN_OPTIMIZERS
 
 
 def build(name: str) -> Program:
