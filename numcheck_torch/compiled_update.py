@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 
+from numcheck_torch.living import living
 from numcheck_torch.reach import names_of, optimizers_of
 
 if TYPE_CHECKING:
@@ -43,8 +44,10 @@ def updated_by(function: object) -> tuple[torch.optim.Optimizer, ...]:
         >>> rate = torch.optim.lr_scheduler.ConstantLR(optimizer)
         >>> updated_by(lambda: rate.step())
         ()
+        >>> updated_by(optimizer.step) == (optimizer,)  # Counted by the scheduler.
+        True
     """
-    owner = getattr(function, "__self__", None)
+    owner = getattr(function, "__self__", None) or _bearer_of(function)
     if isinstance(owner, torch.optim.Optimizer):
         return (owner,)
     if not isinstance(function, types.FunctionType):
@@ -53,6 +56,17 @@ def updated_by(function: object) -> tuple[torch.optim.Optimizer, ...]:
     if "step" not in names or "backward" in names or _steps_others(function):
         return ()
     return optimizers_of(function, (), {})
+
+
+def _bearer_of(function: object) -> torch.optim.Optimizer | None:
+    """Return the optimizer whose own `step` was replaced by a function.
+
+    Schedulers do so, to count; only the optimizer's attribute tells whose it is.
+    """
+    if getattr(function, "__name__", "") != "step":
+        return None
+    found = living(torch.optim.Optimizer)
+    return next((o for o in found if vars(o).get("step") is function), None)
 
 
 def _steps_others(function: types.FunctionType) -> bool:

@@ -123,7 +123,14 @@ def as_a_function(optimizer: torch.optim.Optimizer) -> Callable[[], Any]:
     return update
 
 
-@pytest.mark.parametrize("update_of", [as_a_method, as_a_function])
+def counted_by_a_scheduler(optimizer: torch.optim.Optimizer) -> Callable[[], Any]:
+    torch.optim.lr_scheduler.ConstantLR(optimizer, 1.0)
+    return optimizer.step
+
+
+@pytest.mark.parametrize(
+    "update_of", [as_a_method, as_a_function, counted_by_a_scheduler]
+)
 def test_a_compiled_update_is_heard(update_of: Callable[..., Any]) -> None:
     def trained(*, watched: bool) -> tuple[nn.Module, int]:
         torch.manual_seed(0)
