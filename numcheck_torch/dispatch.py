@@ -9,6 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from numcheck_torch.kinds import PLAIN, is_plain
+from numcheck_torch.versions import LeavesCompiled, untraced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +39,10 @@ class UntracedMode(TorchDispatchMode):
             skip = _frames._FrameAction.SKIP
             strategy = _frames._FrameExecStrategy(skip, skip)
             _frames.set_code_exec_strategy(method.__code__, strategy)
+        elif method is not None and not hasattr(
+            TorchDispatchMode, "_should_skip_dynamo"
+        ):
+            cls.__torch_dispatch__ = untraced(method)  # type: ignore[method-assign]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -73,10 +78,5 @@ class Mode(UntracedMode):
         return self._record(func, args, kwargs or {})
 
 
-class LiveMode(Mode):
+class LiveMode(LeavesCompiled, Mode):
     """Lets compiled code run compiled; other modes make it run operator by operator."""
-
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        """Return that compiled code need not be left for this mode."""
-        return True

@@ -9,6 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from numcheck_torch.higher_order import run_inside
+from numcheck_torch.versions import LeavesCompiled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ def generators_of(model: torch.nn.Module) -> tuple[torch.Generator, ...]:
     return tuple(found.values())
 
 
-class PutBack(TorchDispatchMode):
+class PutBack(LeavesCompiled, TorchDispatchMode):
     """Puts generators back at the end that operators were given inside.
 
     Example:
@@ -46,11 +47,6 @@ class PutBack(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._before: dict[int, tuple[torch.Generator, torch.Tensor]] = {}
-
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        """Let compiled functions run compiled inside."""
-        return True
 
     def __torch_dispatch__(
         self,

@@ -23,6 +23,7 @@ from numcheck_torch.events import Operation
 from numcheck_torch.higher_order import is_higher_order
 from numcheck_torch.places import nearest_place
 from numcheck_torch.trees import map_tensors, tensors
+from numcheck_torch.versions import LeavesCompiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,7 +40,7 @@ _CONSTANT = frozenset({"ones_like", "zeros_like", "full_like", "empty_like"})
 _NO_NAMES: Final[Mapping[str, Any]] = {}
 
 
-class LossTape(UntracedMode):
+class LossTape(LeavesCompiled, UntracedMode):
     """Appends each operator that runs while it is on the stack to a `Program`.
 
     Args:
@@ -66,11 +67,6 @@ class LossTape(UntracedMode):
     def is_over(self) -> bool:
         """Whether it has no place on any stack any more."""
         return self._owner() is None
-
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        """Let compiled functions run compiled while the tape is on the stack."""
-        return True
 
     def __torch_dispatch__(
         self,

@@ -13,16 +13,13 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._dynamo.eval_frame import (
-    OptimizedModule,
-    _TorchDynamoContext,
-    innermost_backend,
-)
+from torch._dynamo.eval_frame import OptimizedModule, _TorchDynamoContext
 
 from numcheck.record.notice import notice
 from numcheck_torch.compile.backend import observed_backend
 from numcheck_torch.compile.observer import Observer
 from numcheck_torch.scope import plain_path
+from numcheck_torch.versions import innermost_backend, is_fullgraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -149,6 +146,6 @@ def _again(context: Any, observer: Observer, prefix: str, kind: type[nn.Module])
         observer.note("notice.cuda_graphs")
     return torch._dynamo.optimize(
         observed_backend(backend, observer, prefix, kind.__name__),
-        nopython=bool(getattr(context, "fullgraph", False)),
+        nopython=is_fullgraph(context),
         dynamic=getattr(context, "_dynamic", None),
     )

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["JointGraph", "Place"]
 
 _ROOT: Final = re.compile(r"^L\['\w+'\]\.?")
+# How older versions of PyTorch write the path of a module in a container.
+_HELD: Final = re.compile(r"\._modules\['(\w+)'\]")
 _FRAME: Final = re.compile(r'File "(.+)", line (\d+), in (\S+)\n\s*(.*)')
 
 
@@ -84,7 +86,7 @@ class JointGraph:
         if not modules:
             return self._root
         path, kind = next(reversed(modules.values()))
-        inner = _ROOT.sub("", path)
+        inner = _ROOT.sub("", _HELD.sub(r".\1", path))
         scope = ".".join(part for part in (self._root.scope, inner) if part)
         return Place(scope, getattr(kind, "__name__", str(kind)))
 

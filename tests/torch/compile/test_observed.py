@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+import torch._dynamo.testing
 from torch import nn
 
 from numcheck.record import TraceBuilder

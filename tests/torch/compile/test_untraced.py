@@ -10,18 +10,15 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from numcheck_torch.dispatch import UntracedMode
+from numcheck_torch.versions import LeavesCompiled
 
 
 def _ran(operator: Any, args: Any, kwargs: Any) -> Any:
     return operator(*args, **(kwargs or {}))
 
 
-class _Untraced(UntracedMode):
+class _Untraced(LeavesCompiled, UntracedMode):
     """As the tape of the loss does: it calls functions of its own."""
-
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        return True
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -29,10 +26,8 @@ class _Untraced(UntracedMode):
         return _ran(func, args, kwargs)
 
 
-class _Traced(TorchDispatchMode):
+class _Traced(LeavesCompiled, TorchDispatchMode):
     """The same without any protection, to show that this test can fail."""
-
-    ignore_compile_internals = _Untraced.ignore_compile_internals
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
