@@ -141,6 +141,21 @@ def npu(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def oldest(session: nox.Session) -> None:
+    """Runs the PyTorch tests with the oldest PyTorch that pyproject.toml allows."""
+    (newer,) = PROJECT["project"]["optional-dependencies"]["torch"]
+    floor = newer.replace(">=", "==") + ".*"
+    # The pins are those of the newest PyTorch; what an old one needs it says itself.
+    session.install("--quiet", "--editable", ".", *group("test"), floor)
+    # Companion libraries and the stand-in for a device were not tried with it yet.
+    apart = [
+        f"--ignore=tests/torch/{name}" for name in ("integrations", "models", "npu")
+    ]
+    where = session.posargs or ("tests/torch", *apart)
+    session.run("python", "-m", "pytest", *where)
+
+
+@nox.session(default=False)
 def contract(session: nox.Session) -> None:
     """Reads the real torch_npu wheel, to see that what the adapter uses is there."""
     session.install(*PINNED, "--editable", EXTRAS["torch"], *group("test-torch"))
