@@ -138,4 +138,5 @@ def _progress(
     try:
         yield advance
     finally:
-        bar.stop()
+        if bar.live.is_started:  # stopped unstarted, a bar may still end its line
+            bar.stop()

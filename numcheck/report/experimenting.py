@@ -50,4 +50,5 @@ def experimenting(lang: str | None = None) -> Iterator[Progress | None]:
     finally:
         timer.cancel()
         timer.join()
-        bar.stop()
+        if bar.live.is_started:  # stopped unstarted, a bar may still end its line
+            bar.stop()
