@@ -20,9 +20,21 @@ if TYPE_CHECKING:
     from numcheck_torch.program import Program
     from numcheck_torch.sentinel import Reading
 
-__all__ = ["HandedOut"]
+__all__ = ["HandedOut", "writes_to"]
 
 _Named = list[tuple[str, torch.Tensor]]
+
+
+def writes_to(model: torch.nn.Module) -> int:
+    """Return how often a module's parameters were written to, as PyTorch counts.
+
+    Example:
+        >>> layer = torch.nn.Linear(1, 1)
+        >>> before = writes_to(layer)
+        >>> torch.nn.init.zeros_(layer.bias).sum().item(), writes_to(layer) - before
+        (0.0, 1)
+    """
+    return sum(p._version for p in model.parameters() if not p.is_inference())
 
 
 @dataclasses.dataclass(slots=True)
@@ -65,6 +77,13 @@ class HandedOut(Looking):
     """
 
     _doubt: _Doubt | None = None
+    _writes = 0
+
+    def _tell_unheard(self) -> None:
+        """Say at the end where a training was made of which no step was heard."""
+        is_heard = self.step or self._fleet.stepped or self.incidents
+        if not is_heard and writes_to(self.model) != self._writes:
+            self.observe(note="notice.update_unheard")
 
     def _takes(self, run: EngineRun, result: Sequence[Any]) -> bool:
         """Take a run of the engine for the end of a step, where it is one.

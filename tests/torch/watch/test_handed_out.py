@@ -16,7 +16,7 @@ from numcheck_torch import sentinel
 from tests.torch.watch.loops import Breaks, inputs, square
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numcheck_torch.monitor import TorchMonitor
 
@@ -127,3 +127,30 @@ def test_inner_gradients_are_no_updates() -> None:
     monitor.close()
     assert monitor.findings == ()
     assert not [e for e in monitor.events if e.name == "fault"]
+
+
+def one_gradient_at_a_time(model: nn.Module) -> None:
+    loss = model(torch.ones(4, 3)).square().mean()
+    own = list(model.parameters())
+    found = [torch.autograd.grad(loss, p, retain_graph=True)[0] for p in own]
+    with torch.no_grad():
+        for parameter, gradient in zip(own, found, strict=True):
+            parameter.sub_(gradient, alpha=0.1)
+
+
+def only_called(model: nn.Module) -> None:
+    model(torch.ones(4, 3)).square().mean()
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [(one_gradient_at_a_time, ["notice.update_unheard"]), (only_called, [])],
+)
+def test_a_training_of_which_no_step_was_heard_is_told_at_the_end(
+    step: Callable[[nn.Module], None], told: list[str]
+) -> None:
+    model = numcheck_torch.instrument(nn.Linear(3, 2))
+    step(model)
+    step(model)
+    model.numcheck.close()
+    assert [e.value for e in model.numcheck.events if e.name == "note"] == told
