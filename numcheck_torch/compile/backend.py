@@ -9,6 +9,7 @@ gets compilers that add the extremes to each graph first and take them off its r
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numcheck.record.site import Phase
+    from numcheck_torch.compile.extra_output import Extra
     from numcheck_torch.compile.observer import Observer
+    from numcheck_torch.compile.table import GraphTable
 
 __all__ = ["observed_backend"]
 
@@ -107,35 +110,53 @@ def _with_extremes(
     compiler: Compiler, phase: Phase, joint: JointGraph, observer: Observer
 ) -> Compiler:
     def compiled(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
-        # A backward graph is compiled while the step runs, under the user's modes.
-        with _disable_current_modes():
-            table = tabulate(module, phase, joint)
-            extras = add_extremes(module, table, is_inductors=joint.is_inductors)
+        untouched = module.graph
+        try:
+            # A backward graph is compiled while the step runs, under the user's modes.
+            with _disable_current_modes():
+                untouched = copy.deepcopy(module.graph)
+                table = tabulate(module, phase, joint)
+                extras = add_extremes(module, table, is_inductors=joint.is_inductors)
+            with observer.unrecorded():
+                inner = compiler(module, inputs, **options)
+            run = _observed(inner, table, extras, observer) if table.rows else inner
+            _forget_strides(len(extras))
+        except Exception as error:  # noqa: BLE001 - the user's program runs all the same
+            module.graph, joint.forward = untouched, None
+            with observer.unrecorded():
+                plain = compiler(module, inputs, **options)
+            observer.unwatched(phase, error)
+            return plain
         observer.compiled(table)
         if extras and joint.is_inductors:
             observer.note("notice.fused_otherwise")
-        with observer.unrecorded():
-            inner = compiler(module, inputs, **options)
-        if not table.rows:
-            return inner
-        _forget_strides(len(extras))
-
-        def run(args: list[Any]) -> list[Any]:
-            # The compiled graph may drop its arguments; the observer needs them first.
-            prepared = observer.before(table, args)
-            with observer.unrecorded():
-                results = list(inner(args) if is_boxed else inner(*args))
-            own = len(results) - len(extras)
-            found = results[own:]
-            del results[own:]
-            observer.after(table, extras, found, prepared, results)
-            return results
-
-        is_boxed = getattr(inner, "_boxed_call", False)
-        run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
     return compiled
+
+
+def _observed(
+    inner: Callable[..., Any],
+    table: GraphTable,
+    extras: Sequence[Extra],
+    observer: Observer,
+) -> Callable[[list[Any]], list[Any]]:
+    """Return what runs a compiled graph and keeps its extra outputs to itself."""
+    is_boxed = getattr(inner, "_boxed_call", False)
+
+    def run(args: list[Any]) -> list[Any]:
+        # The compiled graph may drop its arguments; the observer needs them first.
+        prepared = observer.before(table, args)
+        with observer.unrecorded():
+            results = list(inner(args) if is_boxed else inner(*args))
+        own = len(results) - len(extras)
+        found = results[own:]
+        del results[own:]
+        observer.after(table, extras, found, prepared, results)
+        return results
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
 
 
 def _forget_strides(extras: int) -> None:

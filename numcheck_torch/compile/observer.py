@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from numcheck.record.site import Phase
     from numcheck_torch.compile.extra_output import Extra
     from numcheck_torch.compile.table import GraphTable
 
@@ -69,6 +70,12 @@ class Observer:
         if table.unmeasured:
             n, phase = table.unmeasured, table.phase
             self.note(notice("notice.sizes_of_data", n=n, phase=phase))
+
+    def unwatched(self, phase: Phase, error: Exception) -> None:
+        """Count a graph that was compiled as it is, because measuring it failed."""
+        self.graphs += 1
+        said = f"{type(error).__name__}: {error}".partition("\n")[0]
+        self.note(notice("notice.graph_unmeasured", phase=phase, error=said))
 
     def unrecorded(self) -> contextlib.AbstractContextManager[None]:
         """Keep what a compiled graph calls from being recorded a second time."""
