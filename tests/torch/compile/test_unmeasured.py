@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from functorch.compile import make_boxed_func
 from torch import nn
+from torch._dynamo.backends.common import aot_autograd
 
 import numcheck_torch
 from numcheck.record.notice import read_notice
@@ -75,3 +77,25 @@ def test_a_program_whose_graphs_cannot_be_rewritten_runs_as_it_is(
         ("notice.graph_unmeasured", "backward"),
     ]
     assert all(fields["error"] == "KeyError: 'no such node'" for _, fields in said)
+
+
+class Choosy:
+    """A compiler that refuses whatever it has not refused before."""
+
+    def __init__(self) -> None:
+        self.has_refused = False
+        self.backend = aot_autograd(fw_compiler=self.compile)
+
+    def compile(self, module: torch.fx.GraphModule, _: Any) -> Any:
+        self.has_refused = not self.has_refused
+        if self.has_refused:
+            message = "too many outputs"
+            raise RuntimeError(message)
+        return make_boxed_func(module.forward)
+
+
+def test_a_compiler_that_refuses_the_measured_graph_gets_the_program_s_own() -> None:
+    plain, _ = trained("aot_eager", is_watched=False)
+    watched, notes = trained(Choosy().backend, is_watched=True)
+    assert watched == plain
+    assert sum("too many outputs" in note for note in notes) == 2
