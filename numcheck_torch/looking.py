@@ -42,6 +42,7 @@ class Looking(Bench):
     _still: StillWatch
     _is_bad = False
     _told_uncalled = False
+    _has_read = False
     _put_off: tuple[int, Program, Reading] | None = None
 
     def _failed(self, reading: Reading, *, unscaled: bool = False) -> None:
@@ -90,7 +91,8 @@ class Looking(Bench):
         So it is inside a compiled function, and where the module returns a generator.
         """
         window = self._window
-        if not (self._told_uncalled and run.accumulates and window.is_empty):
+        is_unheard = self._told_uncalled or not self._has_read
+        if not (is_unheard and run.accumulates and window.is_empty):
             return
         own = {id(p) for _, p in self._parameters.named(self.step)}
         losses = [r for r in run.roots if isinstance(r, torch.Tensor)]

@@ -172,6 +172,7 @@ class TorchMonitor(HandedOut):
         if not self._window.after_engine(run, result):
             self._hear_unread(run)
             return
+        self._has_read = True
         self.scale.recognise(self._window.program)
         if self._fleet.is_empty and (run.accumulates or self._takes(run, result)):
             # Whoever makes the update, it is nobody that can be heard.

@@ -53,18 +53,20 @@ def trained(
     return monitor
 
 
-def test_a_bad_loss_of_what_a_generator_yielded_is_found() -> None:
+@pytest.mark.parametrize("step", [0, 2])
+def test_a_bad_loss_of_what_a_generator_yielded_is_found(step: int) -> None:
     model = Yielding()
 
     def loss(*, bad: bool) -> torch.Tensor:
         outputs = torch.stack([*model(torch.rand(3, 4))])
         return outputs.square().mean() + shift(bad=bad)
 
-    (finding,) = trained(model, loss).findings
-    assert (finding.site.op, finding.step, finding.severity) == ("loss", 2, "error")
+    (finding,) = trained(model, loss, bad_step=step).findings
+    assert (finding.site.op, finding.step, finding.severity) == ("loss", step, "error")
 
 
-def test_a_bad_loss_of_a_step_that_is_compiled_as_a_whole_is_found() -> None:
+@pytest.mark.parametrize("step", [0, 2])
+def test_a_bad_loss_of_a_step_that_is_compiled_as_a_whole_is_found(step: int) -> None:
     model = nn.Linear(4, 1)
 
     @torch.compile(backend="eager")
@@ -76,8 +78,8 @@ def test_a_bad_loss_of_a_step_that_is_compiled_as_a_whole_is_found() -> None:
         found: torch.Tensor = compiled(torch.rand(3, 4), shift(bad=bad))
         return found
 
-    (finding,) = trained(model, loss).findings
-    assert (finding.site.op, finding.step, finding.severity) == ("loss", 2, "error")
+    (finding,) = trained(model, loss, bad_step=step).findings
+    assert (finding.site.op, finding.step, finding.severity) == ("loss", step, "error")
 
 
 def test_the_loss_of_another_model_is_not_taken_for_that_of_an_unheard_one() -> None:
