@@ -5,36 +5,52 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from numcheck_torch import modes
 from numcheck_torch.looking import Looking
 from numcheck_torch.sentinel import look
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numcheck_torch.engine import EngineRun
     from numcheck_torch.program import Program
     from numcheck_torch.sentinel import Reading
 
-__all__ = ["HandedOut", "writes_to"]
+__all__ = ["HandedOut", "Writes"]
 
 _Named = list[tuple[str, torch.Tensor]]
 
 
-def writes_to(model: torch.nn.Module) -> int:
-    """Return how often a module's parameters were written to, as PyTorch counts.
+class Writes:
+    """How often a module's parameters are written to from now on.
+
+    Parameters that get their values, or their place in the module, later are left out.
 
     Example:
         >>> layer = torch.nn.Linear(1, 1)
-        >>> before = writes_to(layer)
-        >>> torch.nn.init.zeros_(layer.bias).sum().item(), writes_to(layer) - before
+        >>> writes = Writes(layer)
+        >>> torch.nn.init.zeros_(layer.bias).sum().item(), writes.most()
         (0.0, 1)
     """
-    return sum(p._version for p in model.parameters() if not p.is_inference())
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        lazy: Callable[[Any], bool] = is_lazy
+        self._known = [
+            (weakref.ref(p), p._version)
+            for p in model.parameters()
+            if not (lazy(p) or p.is_inference())
+        ]
+
+    def most(self) -> int:
+        """Return how often the parameter written to most often was."""
+        living = ((r(), version) for r, version in self._known)
+        return max((p._version - v for p, v in living if p is not None), default=0)
 
 
 @dataclasses.dataclass(slots=True)
@@ -77,12 +93,13 @@ class HandedOut(Looking):
     """
 
     _doubt: _Doubt | None = None
-    _writes = 0
+    _writes: Writes
 
     def _tell_unheard(self) -> None:
         """Say at the end where a training was made of which no step was heard."""
         is_heard = self.step or self._fleet.stepped or self.incidents
-        if not is_heard and writes_to(self.model) != self._writes:
+        # Written to once, they may have been loaded.
+        if not is_heard and self._writes.most() > 1:
             self.observe(note="notice.update_unheard")
 
     def _takes(self, run: EngineRun, result: Sequence[Any]) -> bool:

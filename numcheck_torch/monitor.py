@@ -17,7 +17,7 @@ from numcheck_torch.clipping import tell_clipped_away
 from numcheck_torch.distributed import together
 from numcheck_torch.failed_call import MOST_IN_VAIN, explain
 from numcheck_torch.guard import guarded
-from numcheck_torch.handed_out import HandedOut, writes_to
+from numcheck_torch.handed_out import HandedOut, Writes
 from numcheck_torch.hooks import Hooks
 from numcheck_torch.inquiry import audit, inquire
 from numcheck_torch.loss_function import released
@@ -68,7 +68,7 @@ class TorchMonitor(HandedOut):
         self._waits = sync
         self._batches = BatchWatch(self.rank) if options.check_data else None
         self._withheld: Withheld | None = None
-        self._in_vain, self._writes = 0, writes_to(self.model)
+        self._in_vain, self._writes = 0, Writes(self.model)
         self.hooks = Hooks(parts, self)
         self._leave_exit = close_at_exit(self)
 

@@ -154,3 +154,14 @@ def test_a_training_of_which_no_step_was_heard_is_told_at_the_end(
     step(model)
     model.numcheck.close()
     assert [e.value for e in model.numcheck.events if e.name == "note"] == told
+
+
+@pytest.mark.parametrize("layer", [nn.Linear, nn.LazyLinear])
+def test_parameters_that_get_their_values_later_are_no_training(layer: Any) -> None:
+    arguments = (3, 2) if layer is nn.Linear else (2,)
+    model = numcheck_torch.instrument(layer(*arguments))
+    with torch.no_grad():
+        model(torch.ones(1, 3))
+    model.load_state_dict(nn.Linear(3, 2).state_dict())
+    model.numcheck.close()
+    assert not [e for e in model.numcheck.events if e.name == "note"]
